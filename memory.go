@@ -1,0 +1,234 @@
+package ratelimit
+
+import (
+	"container/heap"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Memory is a Limiter in the memory of one process: for a single instance, for
+// tests, and to fall back on. It decides as Redis does with the same algorithm
+// and limits, by the process's monotonic clock. It starts no goroutine and
+// needs no closing.
+//
+// It keeps at most a set number of keys. When a new key needs the room, keys go
+// whose state no longer counts; only if there are none, the one whose state
+// would stop counting first is forgotten.
+type Memory struct {
+	algorithm Algorithm
+	limits    Limits
+	maxKeys   int
+	began     time.Time
+
+	mu    sync.Mutex
+	keys  map[string]*memoryKey
+	queue expiryQueue
+}
+
+// A memoryKey is what Memory keeps for a key.
+type memoryKey struct {
+	key     string
+	state   twin
+	expires int64 // ms, as a key in Redis expires: it counts until this has passed
+	index   int   // in the queue
+}
+
+// DefaultMaxKeys is how many keys a Memory keeps unless WithMaxKeys says else.
+const DefaultMaxKeys = 1_000_000
+
+// A MemoryOption changes what NewMemory makes.
+type MemoryOption func(*Memory)
+
+// WithMaxKeys sets how many keys are kept: at least 1, DefaultMaxKeys if not
+// set. A key takes about 250 bytes beside its own text; in a sliding window log
+// 8 to 16 more for each unit that counts.
+func WithMaxKeys(n int) MemoryOption {
+	return func(m *Memory) { m.maxKeys = n }
+}
+
+// NewMemory makes a Limiter that keeps its state in process. The error is
+// ErrInvalidLimit for a static Limit out of bounds, or says what is wrong with
+// the algorithm or an option.
+func NewMemory(algorithm Algorithm, limits Limits, options ...MemoryOption) (*Memory, error) {
+	m := &Memory{
+		algorithm: algorithm,
+		limits:    limits,
+		maxKeys:   DefaultMaxKeys,
+		began:     time.Now(),
+		keys:      make(map[string]*memoryKey),
+	}
+	for _, option := range options {
+		if option != nil {
+			option(m)
+		}
+	}
+	if err := m.check(); err != nil {
+		return nil, &callError{algorithm: algorithm, cause: err}
+	}
+	return m, nil
+}
+
+func (m *Memory) check() error {
+	if m.algorithm.newTwin() == nil {
+		return fmt.Errorf("there is no algorithm %q", string(m.algorithm))
+	}
+	if m.maxKeys < 1 {
+		return fmt.Errorf("the most keys are %d, it must be at least 1", m.maxKeys)
+	}
+	return checkLimits(m.algorithm, m.limits)
+}
+
+// Allow is AllowN for one unit.
+func (m *Memory) Allow(ctx context.Context, key string) (Result, error) {
+	return m.decide(ctx, key, 1, false)
+}
+
+// AllowN takes n units of key's limit, all of them or none.
+func (m *Memory) AllowN(ctx context.Context, key string, n int) (Result, error) {
+	return m.decide(ctx, key, n, false)
+}
+
+// Peek tells what Allow would answer. It takes nothing and writes nothing.
+func (m *Memory) Peek(ctx context.Context, key string) (Result, error) {
+	return m.decide(ctx, key, 1, true)
+}
+
+// Reset forgets what key has used.
+func (m *Memory) Reset(ctx context.Context, key string) error {
+	err := ctx.Err()
+	if err == nil {
+		err = checkKey(key)
+	}
+	if err != nil {
+		return &callError{m.algorithm, key, err}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k := m.keys[memoryName(key)]; k != nil {
+		m.remove(k)
+	}
+	return nil
+}
+
+// Len is how many keys are kept, those whose state no longer counts included.
+func (m *Memory) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.keys)
+}
+
+func (m *Memory) decide(ctx context.Context, key string, n int, peek bool) (Result, error) {
+	l, q, err := prepare(ctx, m.algorithm, m.limits, key, n, peek)
+	if err != nil {
+		return Result{}, &callError{m.algorithm, key, err}
+	}
+	if result, ok := l.fixed(); ok {
+		return result, nil
+	}
+	return m.answer(memoryName(key), q).result(l), nil
+}
+
+func (m *Memory) answer(name string, q request) answer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	// Read under the lock, so that no call sees an earlier time than one before it.
+	now := time.Since(m.began).Microseconds()
+	k := m.keys[name]
+	if k != nil && k.expires < now/1000 {
+		m.remove(k)
+		k = nil
+	}
+	if k != nil {
+		a := k.state.decide(now, q)
+		if a.ttl != 0 {
+			m.renew(k, now/1000+a.ttl)
+		}
+		return a
+	}
+	state := m.algorithm.newTwin()
+	a := state.decide(now, q)
+	if a.ttl != 0 {
+		m.makeRoom(now / 1000)
+		// The key's text may be part of a larger one, which must not stay.
+		m.add(&memoryKey{key: strings.Clone(name), state: state, expires: now/1000 + a.ttl})
+	}
+	return a
+}
+
+// memoryName is what a caller's key is kept under: a long one by its start and
+// its hash, which together are longer than any key that is kept as it is.
+func memoryName(key string) string {
+	if len(key) <= longestKey {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return key[:longestKey] + string(sum[:])
+}
+
+func (m *Memory) add(k *memoryKey) {
+	m.keys[k.key] = k
+	heap.Push(&m.queue, k)
+}
+
+func (m *Memory) remove(k *memoryKey) {
+	delete(m.keys, k.key)
+	heap.Remove(&m.queue, k.index)
+}
+
+func (m *Memory) renew(k *memoryKey, expires int64) {
+	if expires != k.expires {
+		k.expires = expires
+		m.queue[k.index].expires = expires
+		heap.Fix(&m.queue, k.index)
+	}
+}
+
+// makeRoom makes room for one key. It also removes a second one that no longer
+// counts, so that old keys do not linger while new ones come.
+func (m *Memory) makeRoom(now int64) {
+	for range 2 {
+		if len(m.queue) > 0 && m.queue[0].expires < now {
+			m.remove(m.queue[0].memoryKey)
+		}
+	}
+	if len(m.keys) >= m.maxKeys {
+		m.remove(m.queue[0].memoryKey)
+	}
+}
+
+// An expiryQueue is a heap with the key that expires first at its root. It
+// holds the times beside the keys, as it compares them much.
+type expiryQueue []queued
+
+type queued struct {
+	expires int64
+	*memoryKey
+}
+
+func (q expiryQueue) Len() int           { return len(q) }
+func (q expiryQueue) Less(i, j int) bool { return q[i].expires < q[j].expires }
+
+func (q expiryQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+// Push adds a *memoryKey.
+func (q *expiryQueue) Push(x any) {
+	k := x.(*memoryKey)
+	k.index = len(*q)
+	*q = append(*q, queued{k.expires, k})
+}
+
+// Pop removes the last.
+func (q *expiryQueue) Pop() any {
+	last := len(*q) - 1
+	k := (*q)[last].memoryKey
+	(*q)[last].memoryKey = nil
+	*q = (*q)[:last]
+	return k
+}

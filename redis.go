@@ -1,0 +1,270 @@
+package ratelimit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis is a Limiter whose state lives in Redis, shared by all processes that
+// use the same server, prefix and algorithm. Every decision is made on the
+// server, atomically, by the server's clock, in one round trip.
+//
+// Make one with the constructor of an algorithm. It holds no connection of its
+// own and needs no closing.
+//
+// # Time
+//
+// A call returns at the latest some milliseconds after its context ends,
+// whatever Redis and the client's options do. Without a deadline a call lasts
+// as long as the client's own timeouts let it, by default 5 s for a server
+// that does not answer and about 2 s for one that refuses connections: give
+// calls a deadline.
+//
+// # Errors
+//
+// An error says that there is no decision. It names the algorithm and the key
+// and wraps the cause: ErrInvalidN, ErrInvalidKey, ErrInvalidLimit, what a
+// LimitFunc returned, the context's error, or what go-redis reports.
+//
+// A call takes its units at most once, also with a client that repeats
+// commands. If it ends in an error after its script was sent, it is not known
+// whether it has taken them.
+type Redis struct {
+	rdb       redis.UniversalClient
+	limits    Limits
+	algorithm Algorithm
+	script    *script
+	prefix    string        // up to the hash tag
+	slots     chan struct{} // one for each call in flight
+}
+
+// maxInFlight bounds the goroutines that wait for a client which has not come
+// back when the caller's context ended.
+const maxInFlight = 1024
+
+const maxPrefix = 128
+
+// An Option changes what a constructor makes.
+type Option func(*Redis)
+
+// WithPrefix sets the first part of the keys in Redis: 1 to 128 bytes without
+// braces, "ratelimit" if not set.
+//
+// Limiters of one algorithm with one prefix share their state, in one process
+// as in many. Give limiters that count different things different prefixes.
+func WithPrefix(prefix string) Option {
+	return func(r *Redis) { r.prefix = prefix }
+}
+
+// newRedis makes a limiter without talking to Redis, so that a service starts
+// also while Redis is away.
+func newRedis(algorithm Algorithm, rdb redis.UniversalClient, limits Limits, options []Option) (*Redis, error) {
+	r := &Redis{
+		rdb:       rdb,
+		limits:    limits,
+		algorithm: algorithm,
+		script:    algorithm.script(),
+		prefix:    "ratelimit",
+		slots:     make(chan struct{}, maxInFlight),
+	}
+	for _, option := range options {
+		if option != nil {
+			option(r)
+		}
+	}
+	if err := r.check(); err != nil {
+		return nil, &callError{algorithm: algorithm, cause: err}
+	}
+	r.prefix += ":" + string(algorithm) + ":"
+	return r, nil
+}
+
+func (r *Redis) check() error {
+	switch {
+	case isNil(r.rdb):
+		return errors.New("the Redis client is nil")
+	case len(r.prefix) < 1 || len(r.prefix) > maxPrefix:
+		return fmt.Errorf("the prefix has %d bytes, it must have 1 to %d", len(r.prefix), maxPrefix)
+	case strings.ContainsAny(r.prefix, "{}"):
+		return fmt.Errorf("the prefix %q has a brace, which would change the hash tag", r.prefix)
+	}
+	if _, ok := r.rdb.(redis.Pipeliner); ok {
+		return errors.New("the Redis client is a Pipeliner, which answers only when it is executed")
+	}
+	return checkLimits(r.algorithm, r.limits)
+}
+
+// checkLimits checks what can be known of limits before a call.
+func checkLimits(a Algorithm, limits Limits) error {
+	if isNil(limits) {
+		return fmt.Errorf("%w: the Limits are nil", ErrInvalidLimit)
+	}
+	if l, ok := limits.(Limit); ok {
+		return l.check(a)
+	}
+	return nil
+}
+
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Pointer, reflect.Func, reflect.Map, reflect.Interface, reflect.Slice, reflect.Chan:
+		return r.IsNil()
+	default:
+		return false
+	}
+}
+
+// Allow is AllowN for one unit.
+func (r *Redis) Allow(ctx context.Context, key string) (Result, error) {
+	return r.decide(ctx, key, 1, false)
+}
+
+// AllowN takes n units of key's limit, all of them or none.
+func (r *Redis) AllowN(ctx context.Context, key string, n int) (Result, error) {
+	return r.decide(ctx, key, n, false)
+}
+
+// Peek tells what Allow would answer. It takes nothing and writes nothing.
+func (r *Redis) Peek(ctx context.Context, key string) (Result, error) {
+	return r.decide(ctx, key, 1, true)
+}
+
+// Reset forgets what key has used.
+func (r *Redis) Reset(ctx context.Context, key string) error {
+	err := checkKey(key)
+	if err == nil {
+		_, err = r.guard(ctx, func() (answer, error) {
+			return answer{}, r.rdb.Unlink(ctx, r.redisKey(key)).Err()
+		})
+	}
+	if err != nil {
+		return &callError{r.algorithm, key, err}
+	}
+	return nil
+}
+
+func (r *Redis) decide(ctx context.Context, key string, n int, peek bool) (Result, error) {
+	l, q, err := prepare(ctx, r.algorithm, r.limits, key, n, peek)
+	if err != nil {
+		return Result{}, &callError{r.algorithm, key, err}
+	}
+	if result, ok := l.fixed(); ok {
+		return result, nil
+	}
+	name := r.redisKey(key)
+	a, err := r.guard(ctx, func() (answer, error) {
+		return retry(ctx, func() (answer, error) { return r.script.run(ctx, r.rdb, name, q) })
+	})
+	if err != nil {
+		return Result{}, &callError{r.algorithm, key, err}
+	}
+	return a.result(l), nil
+}
+
+// prepare does what every limiter does before it decides.
+func prepare(ctx context.Context, a Algorithm, limits Limits, key string, n int, peek bool) (Limit, request, error) {
+	if err := ctx.Err(); err != nil {
+		return Limit{}, request{}, err
+	}
+	if err := checkKey(key); err != nil {
+		return Limit{}, request{}, err
+	}
+	if n < 1 {
+		return Limit{}, request{}, fmt.Errorf("%w: it is %d, it must be at least 1", ErrInvalidN, n)
+	}
+	l, static := limits.(Limit) // checked by the constructor
+	if !static {
+		var err error
+		if l, err = limits.LimitFor(ctx, key); err != nil {
+			return Limit{}, request{}, err
+		}
+		if err = l.check(a); err != nil {
+			return Limit{}, request{}, err
+		}
+	}
+	return l, a.request(l, n, peek), nil
+}
+
+func checkKey(key string) error {
+	if key == "" {
+		return fmt.Errorf("%w: it is empty", ErrInvalidKey)
+	}
+	return nil
+}
+
+// longestKey is the most bytes of a caller's key that are stored as they are.
+const longestKey = 256
+
+// redisKey is the one key in Redis for a caller's key: <prefix>:<algorithm>:{key}.
+// The braces make the key alone choose the cluster slot. What is too long, or
+// begins with the brace that would leave the hash tag empty, goes by its
+// SHA-256; the ending sets that apart from a key which looks like a hash.
+func (r *Redis) redisKey(key string) string {
+	if len(key) > longestKey || key[0] == '}' {
+		sum := sha256.Sum256([]byte(key))
+		return r.prefix + "{" + hex.EncodeToString(sum[:]) + "}:sha256"
+	}
+	return r.prefix + "{" + key + "}"
+}
+
+// guard runs f and comes back when ctx ends, also if f does not: a client does
+// not heed its context while it reads. f then ends by the client's timeouts.
+func (r *Redis) guard(ctx context.Context, f func() (answer, error)) (answer, error) {
+	if ctx.Done() == nil {
+		return f()
+	}
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		return answer{}, ctx.Err()
+	}
+	type outcome struct {
+		answer answer
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		defer func() {
+			<-r.slots
+			// A hook of the client panicked: not on the goroutine of a server
+			// that recovers, so it would end the process.
+			if p := recover(); p != nil {
+				done <- outcome{err: fmt.Errorf("the Redis client panicked: %v", p)}
+			}
+		}()
+		a, err := f()
+		done <- outcome{a, err}
+	}()
+	select {
+	case o := <-done:
+		return o.answer, contextError(ctx, o.err)
+	case <-ctx.Done():
+		return answer{}, ctx.Err()
+	}
+}
+
+// contextError says of a failed call whose time is up that this is why: a
+// client reports it in many ways, and a moment before the context does.
+func contextError(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if e := ctx.Err(); e != nil {
+		return fmt.Errorf("%w: %w", e, err)
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
+	return err
+}

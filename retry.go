@@ -1,0 +1,54 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	maxAttempts  = 4
+	firstBackoff = 10 * time.Millisecond // doubled with each attempt, half of it by chance
+)
+
+// retry runs f again, a few times and within ctx, while the cause says that
+// nothing has run. The client itself is told not to repeat a script, so it
+// does not repeat these either.
+func retry(ctx context.Context, f func() (answer, error)) (answer, error) {
+	for attempt := 1; ; attempt++ {
+		a, err := f()
+		if err == nil || attempt == maxAttempts || !didNotRun(err) {
+			return a, err
+		}
+		backoff := firstBackoff << (attempt - 1)
+		timer := time.NewTimer(backoff/2 + rand.N(backoff/2))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return answer{}, err
+		}
+	}
+}
+
+// didNotRun tells whether err surely came before the script began and may pass
+// by itself: no connection was had, or the server refused to begin.
+func didNotRun(err error) bool {
+	var op *net.OpError
+	switch {
+	case errors.Is(err, redis.ErrPoolTimeout),
+		errors.As(err, &op) && op.Op == "dial",
+		redis.IsLoadingError(err),
+		redis.IsReadOnlyError(err),
+		redis.IsMasterDownError(err),
+		redis.IsClusterDownError(err),
+		redis.IsTryAgainError(err),
+		redis.IsMaxClientsError(err):
+		return true
+	}
+	return false
+}

@@ -1,0 +1,147 @@
+package ratelimit
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // EVALSHA names a script by its SHA-1; nothing is protected by it
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed scripts/head.lua
+	headLua string
+	//go:embed scripts/tail.lua
+	tailLua string
+)
+
+// A script is an algorithm as Redis runs it.
+type script struct {
+	text string
+	sha  string
+	now  string // ARGV[1]: clock or noClock
+}
+
+const (
+	clock   = "0"
+	noClock = "-1"
+)
+
+// newScript composes and hashes a script, once, at its first use. Only local
+// work is done once: whether a server knows the script is that server's matter.
+func newScript(algorithm *string, now string) func() *script {
+	return sync.OnceValue(func() *script {
+		text := headLua + *algorithm + tailLua
+		sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
+		return &script{text: text, sha: hex.EncodeToString(sum[:]), now: now}
+	})
+}
+
+// run decides one request: one EVALSHA, unless the server does not know the
+// script. Loading it keeps it out of the cache that newer servers shorten; a
+// user who may not load, or a cache flushed just then, is left to EVAL.
+func (s *script) run(ctx context.Context, rdb redis.UniversalClient, key string, q request) (answer, error) {
+	a, err := s.eval(ctx, rdb, "evalsha", s.sha, key, q)
+	if unknownScript(err) {
+		s.load(ctx, rdb, key)
+		a, err = s.eval(ctx, rdb, "evalsha", s.sha, key, q)
+	}
+	if unknownScript(err) {
+		a, err = s.eval(ctx, rdb, "eval", s.text, key, q)
+	}
+	return a, err
+}
+
+// unknownScript tells that a script did not run for want of its text. Proxies
+// word it in their own ways, so the word is looked for anywhere.
+func unknownScript(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "NOSCRIPT")
+}
+
+// load puts the script where key lives. A failure shows at the next EVALSHA.
+func (s *script) load(ctx context.Context, rdb redis.UniversalClient, key string) {
+	switch c := rdb.(type) {
+	case *redis.ClusterClient:
+		if node, err := c.MasterForKey(ctx, key); err == nil {
+			node.ScriptLoad(ctx, s.text)
+		}
+	case *redis.Ring:
+		if node, err := c.GetShardClientForKey(key); err == nil {
+			node.ScriptLoad(ctx, s.text)
+		}
+	default:
+		c.ScriptLoad(ctx, s.text)
+	}
+}
+
+// A once is a command that the client sends at most once. Without it go-redis
+// repeats a script whose reply was lost, and charges up to four times.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
+func (s *script) eval(ctx context.Context, rdb redis.UniversalClient, command, text, key string, q request) (answer, error) {
+	mode := "take"
+	if q.peek {
+		mode = "peek"
+	}
+	cmd := redis.NewCmd(ctx, command, text, 1, key, s.now, mode, q.rate, q.period, q.capacity, q.n)
+	cmd.SetFirstKeyPos(3)
+	if err := rdb.Process(ctx, once{cmd}); err != nil {
+		return answer{}, err
+	}
+	return parse(cmd.Val(), q)
+}
+
+// parse reads a script's reply and trusts nothing in it.
+func parse(reply any, q request) (answer, error) {
+	values, _ := reply.([]any)
+	if len(values) != 4 {
+		return answer{}, unexpected(reply, "it must be four integers")
+	}
+	var n [4]int64
+	for i, v := range values {
+		var err error
+		if n[i], err = integer(v); err != nil {
+			return answer{}, unexpected(reply, err.Error())
+		}
+	}
+	allowed, a := n[0] == 1, answer{remaining: n[1], retry: n[2], reset: n[3]}
+	const longest = 1 << 53 // µs
+	switch {
+	case n[0] != 0 && n[0] != 1,
+		allowed != (a.retry == 0),
+		a.retry < never, a.retry > longest,
+		a.reset < 0, a.reset > longest,
+		a.remaining < 0, a.remaining > q.capacity:
+		return answer{}, unexpected(reply, "it is out of bounds")
+	}
+	return a, nil
+}
+
+func unexpected(reply any, why string) error {
+	text := fmt.Sprint(reply)
+	return fmt.Errorf("unexpected reply %q: %s", text[:min(len(text), 100)], why)
+}
+
+// integer takes whole numbers also as the text or the double that some proxies
+// and servers make of them.
+func integer(v any) (int64, error) {
+	switch v := v.(type) {
+	case int64:
+		return v, nil
+	case string:
+		return strconv.ParseInt(v, 10, 64)
+	case float64:
+		if n := int64(v); float64(n) == v {
+			return n, nil
+		}
+	}
+	return 0, errors.New("it must be integers")
+}

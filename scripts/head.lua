@@ -1,0 +1,50 @@
+-- A script is head.lua, one algorithm, tail.lua: the algorithm is the function decide.
+--
+-- KEYS[i]  the one key of request i. Always written KEYS[i] in a command, never
+--          copied, for servers that check keys in the text of the script.
+-- ARGV[1]  now in µs; 0: the server's clock; -1: the algorithm needs none
+-- ARGV[2]  'take' or 'peek'; a peek writes nothing
+-- ARGV[4*i-1] to ARGV[4*i+2]
+--          request i: rate, period in µs, capacity, n
+--
+-- Reply: four integers a request
+--   allowed    1 or 0
+--   remaining  whole units that could be taken now
+--   retry      µs until the same request would be allowed; 0 if it is, -1 never
+--   reset      µs until the key is as if it had never been used
+--
+-- No number here reaches 2^53, so that doubles hold them all exactly.
+local floor, ceil = math.floor, math.ceil
+
+local now = tonumber(ARGV[1])
+if now == 0 then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+local take = ARGV[2] == 'take'
+
+-- The whole part and the remainder of a * b / c, exact for c up to 2^45, also
+-- where a * b is beyond 2^53: then by long multiplication, 7 bits of b a step.
+local function muldiv(a, b, c)
+  local product = (a + 0.0) * b
+  if product < 9007199254740992 then
+    local quotient = floor(product / c)
+    return quotient, product - quotient * c
+  end
+  local skipped = floor(a / c)
+  a = a - skipped * c
+  local quotient, rest, digit = 0, 0, 4398046511104
+  while digit >= 1 do
+    rest = rest * 128 + a * (floor(b / digit) % 128)
+    local whole = floor(rest / c)
+    quotient, rest = quotient * 128 + whole, rest - whole * c
+    digit = digit / 128
+  end
+  return skipped * b + quotient, rest
+end
+
+-- The µs, rounded up, in which rate a period makes units less credit / period.
+local function span(units, credit, rate, period)
+  local whole, rest = muldiv(units, period, rate)
+  return whole + ceil((rest - credit) / rate)
+end

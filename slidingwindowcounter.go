@@ -1,0 +1,95 @@
+package ratelimit
+
+import (
+	_ "embed"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed scripts/sliding_window_counter.lua
+var slidingWindowCounterLua string
+
+var slidingWindowCounterScript = newScript(&slidingWindowCounterLua, clock)
+
+// NewSlidingWindowCounter makes a sliding window counter: it counts units in
+// windows of one Period, the first of which begins with the first call, and
+// takes those of the window before as spread evenly over it. A call for n units
+// is allowed if
+//
+//	floor(before × share) + count + n ≤ Rate
+//
+// where share is how much of the window before is still less than a Period ago.
+//
+// It needs three numbers a key whatever the rate, and stays close to the exact
+// log: no more than Rate units pass in a Period by its own estimate, which is
+// off by as much as the window before was uneven. Best for general use.
+//
+// When the limit changes, the counts stay. A changed Period is taken to have
+// been in force since the running window began.
+//
+// The error is ErrInvalidLimit for a static Limit out of bounds, or says what
+// is wrong with the client or an option.
+func NewSlidingWindowCounter(rdb redis.UniversalClient, limits Limits, options ...Option) (*Redis, error) {
+	return newRedis(SlidingWindowCounter, rdb, limits, options)
+}
+
+type slidingWindowCounterTwin struct {
+	start, count, before int64
+}
+
+func (w *slidingWindowCounterTwin) decide(now int64, q request) answer {
+	start, count, before := w.start, w.count, w.before
+	setBack := start > now
+	if setBack {
+		start = now
+	}
+	switch windows := (now - start) / q.period; {
+	case windows == 1:
+		start, count, before = start+q.period, 0, count
+	case windows > 1:
+		start, count, before = now, 0, 0
+	}
+	elapsed := now - start
+	weight, _ := muldiv(before, q.period-elapsed, q.period)
+	if count == 0 && weight == 0 {
+		start, before, elapsed = now, 0, 0
+	}
+
+	var a answer
+	switch {
+	case q.n > q.capacity:
+		a.retry = never
+	case weight+count+q.n <= q.rate:
+		if !q.peek {
+			count += q.n
+		}
+	case count+q.n <= q.rate:
+		a.retry = fade(before, q.rate-count-q.n, q.period) - elapsed
+	default:
+		a.retry = q.period - elapsed + fade(count, q.rate-q.n, q.period)
+	}
+	if count > 0 {
+		a.reset = q.period - elapsed + fade(count, 0, q.period)
+	} else if weight > 0 {
+		a.reset = fade(before, 0, q.period) - elapsed
+	}
+	a.remaining = max(q.rate-weight-count, 0)
+	if !q.peek && (a.retry == 0 || setBack && a.reset > 0) {
+		*w = slidingWindowCounterTwin{start, count, before}
+		a.ttl = millis(a.reset)
+	}
+	return a
+}
+
+// fade is how long into a window it takes until at most most of the units of
+// the window before count.
+func fade(units, most, period int64) int64 {
+	if units <= most {
+		return 0
+	}
+	whole, rest := muldiv(most+1, period, units)
+	if rest == 0 {
+		whole--
+	}
+	return period - whole
+}
