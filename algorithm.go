@@ -74,6 +74,16 @@ type answer struct {
 
 const never = -1
 
+// mend gives the answer to a refused call a ttl where the key, which expires
+// at expires in ms, would not live as long as it counts: see head.lua.
+func (a answer) mend(now, expires int64, q request) answer {
+	left := expires - now/1000
+	if off := left*1000 - a.reset; !q.peek && a.ttl == 0 && a.reset > 0 && (off < -5000 || off > 5000) {
+		a.ttl = ttl(now, a.reset)
+	}
+	return a
+}
+
 // request puts a checked limit in an algorithm's terms.
 func (a Algorithm) request(l Limit, n int, peek bool) request {
 	capacity := int64(l.capacity(a))

@@ -58,3 +58,11 @@ func (p bucketPart) creditIn(period int64) int64 {
 
 // millis is µs as the whole milliseconds of a TTL, rounded up.
 func millis(us int64) int64 { return ceilDiv(us, 1000) }
+
+// ttl is how many ms a key lives whose state counts for reset µs: see head.lua.
+func ttl(now, reset int64) int64 {
+	if ttl := millis(reset); ttl != 1 {
+		return ttl
+	}
+	return millis(now+reset) - now/1000
+}

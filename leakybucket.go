@@ -41,8 +41,8 @@ func (b *leakyBucketTwin) decide(now int64, q request) answer {
 	if credit >= q.period {
 		level, credit = level+1, credit-q.period
 	}
-	setBack := b.at > now
-	if !setBack {
+	changed := b.at > now
+	if !changed {
 		whole, rest := muldiv(now-b.at, q.rate, q.period)
 		level, credit = level-whole, credit-rest
 		if credit < 0 {
@@ -51,8 +51,8 @@ func (b *leakyBucketTwin) decide(now int64, q request) answer {
 	}
 	if level < 0 {
 		level, credit = 0, 0
-	} else if level >= q.capacity {
-		level, credit = q.capacity, 0
+	} else if level > q.capacity || level == q.capacity && credit > 0 {
+		level, credit, changed = q.capacity, 0, true
 	}
 
 	free := q.capacity - level
@@ -70,9 +70,9 @@ func (b *leakyBucketTwin) decide(now int64, q request) answer {
 	}
 	a.remaining = free
 	a.reset = span(level, -credit, q.rate, q.period)
-	if !q.peek && (a.retry == 0 || setBack && a.reset > 0) {
+	if !q.peek && (a.retry == 0 || changed && a.reset > 0) {
 		*b = leakyBucketTwin{bucketPart{credit, q.period}, level, now}
-		a.ttl = millis(a.reset)
+		a.ttl = ttl(now, a.reset)
 	}
 	return a
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -133,8 +132,7 @@ func (l Limit) check(a Algorithm) error {
 	if l.Rate == 0 || l.Burst == 0 {
 		return nil
 	}
-	hi, lo := bits.Mul64(uint64(l.capacity(a)), uint64(l.Period/time.Microsecond))
-	if fill, _ := bits.Div64(hi, lo, uint64(l.Rate)); fill > maxFill {
+	if fill, _ := muldiv(int64(l.capacity(a)), l.Period.Microseconds(), int64(l.Rate)); fill > maxFill {
 		return fmt.Errorf("%w: Burst is %d, with %d per %v it would take over 100 years to come back",
 			ErrInvalidLimit, l.capacity(a), l.Rate, l.Period)
 	}

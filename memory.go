@@ -143,7 +143,7 @@ func (m *Memory) answer(name string, q request) answer {
 		k = nil
 	}
 	if k != nil {
-		a := k.state.decide(now, q)
+		a := k.state.decide(now, q).mend(now, k.expires, q)
 		if a.ttl != 0 {
 			m.renew(k, now/1000+a.ttl)
 		}

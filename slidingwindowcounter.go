@@ -76,7 +76,7 @@ func (w *slidingWindowCounterTwin) decide(now int64, q request) answer {
 	a.remaining = max(q.rate-weight-count, 0)
 	if !q.peek && (a.retry == 0 || setBack && a.reset > 0) {
 		*w = slidingWindowCounterTwin{start, count, before}
-		a.ttl = millis(a.reset)
+		a.ttl = ttl(now, a.reset)
 	}
 	return a
 }

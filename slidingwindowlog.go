@@ -65,7 +65,7 @@ func (w *slidingWindowLogTwin) decide(now int64, q request) answer {
 			used, a.reset = used+q.n, q.period
 		}
 		w.times = times
-		a.ttl = millis(a.reset)
+		a.ttl = ttl(now, a.reset)
 	}
 	a.remaining = max(q.rate-used, 0)
 	return a

@@ -66,7 +66,7 @@ func (b *tokenBucketTwin) decide(now int64, q request) answer {
 	a.remaining = tokens
 	if !q.peek && (a.retry == 0 || setBack && a.reset > 0) {
 		*b = tokenBucketTwin{bucketPart{credit, q.period}, tokens, now}
-		a.ttl = millis(a.reset)
+		a.ttl = ttl(now, a.reset)
 	}
 	return a
 }

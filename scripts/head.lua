@@ -48,3 +48,24 @@ local function span(units, credit, rate, period)
   local whole, rest = muldiv(units, period, rate)
   return whole + ceil((rest - credit) / rate)
 end
+
+-- Lets the key live as long as its state counts, in whole ms, rounded up. A
+-- last single one must reach into the ms that the state ends in: before Redis
+-- 7.2 time goes on while a script runs, and PEXPIRE 1 may delete at once.
+local function expire(i, reset)
+  local ttl = ceil(reset / 1000)
+  if ttl == 1 then
+    ttl = ceil((now + reset) / 1000) - floor(now / 1000)
+  end
+  redis.call('PEXPIRE', KEYS[i], ttl)
+end
+
+-- The same for a key that a refused call leaves as it is, where the limit or
+-- the clock has changed since it was written, or somebody took its TTL away.
+-- 5 ms either way are no difference, for time that goes on.
+local function mend(i, reset)
+  local left = redis.call('PTTL', KEYS[i]) * 1000
+  if left < 0 or left < reset - 5000 or left > reset + 5000 then
+    expire(i, reset)
+  end
+end

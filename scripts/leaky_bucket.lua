@@ -6,14 +6,14 @@
 local function decide(i, rate, period, burst, n)
   local state = redis.call('HMGET', KEYS[i], 'level', 'part', 'at')
   local level, part, at = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
-  local credit, set_back = 0, false
+  local credit, changed = 0, false
   if level and part and at then
     credit = floor(part * period / 1e15 + 0.5)
     if credit >= period then
       level, credit = level + 1, credit - period
     end
-    set_back = at > now
-    if not set_back then
+    changed = at > now
+    if not changed then
       local whole, rest = muldiv(now - at, rate, period)
       level, credit = level - whole, credit - rest
       if credit < 0 then
@@ -25,8 +25,9 @@ local function decide(i, rate, period, burst, n)
   end
   if level < 0 then
     level, credit = 0, 0
-  elseif level >= burst then
-    level, credit = burst, 0
+  elseif level > burst or level == burst and credit > 0 then
+    -- The burst was cut: what is over it goes, or it would have to leak first.
+    level, credit, changed = burst, 0, true
   end
 
   local retry = 0
@@ -42,9 +43,11 @@ local function decide(i, rate, period, burst, n)
     level, free = level + n, free - n
   end
   local reset = span(level, -credit, rate, period)
-  if take and (retry == 0 or set_back and reset > 0) then
+  if take and reset > 0 and (retry == 0 or changed) then
     redis.call('HSET', KEYS[i], 'level', level, 'part', floor(credit / period * 1e15 + 0.5), 'at', now)
-    redis.call('PEXPIRE', KEYS[i], ceil(reset / 1000))
+    expire(i, reset)
+  elseif take and reset > 0 then
+    mend(i, reset)
   end
   return free, retry, reset
 end

@@ -54,9 +54,11 @@ local function decide(i, rate, period, capacity, n)
   elseif weight > 0 then
     reset = fade(before, 0, period) - elapsed
   end
-  if take and (retry == 0 or set_back and reset > 0) then
+  if take and reset > 0 and (retry == 0 or set_back) then
     redis.call('HSET', KEYS[i], 'start', start, 'count', count, 'before', before)
-    redis.call('PEXPIRE', KEYS[i], ceil(reset / 1000))
+    expire(i, reset)
+  elseif take and reset > 0 then
+    mend(i, reset)
   end
   local remaining = rate - weight - count
   if remaining < 0 then

@@ -81,7 +81,9 @@ local function decide(i, rate, period, capacity, n)
       append(i, n)
       used, reset = used + n, period
     end
-    redis.call('PEXPIRE', KEYS[i], ceil(reset / 1000))
+    expire(i, reset)
+  elseif take and reset > 0 then
+    mend(i, reset)
   end
   local remaining = rate - used
   if remaining < 0 then

@@ -36,9 +36,11 @@ local function decide(i, rate, period, burst, n)
   if tokens < burst then
     reset = span(burst - tokens, credit, rate, period)
   end
-  if take and (retry == 0 or set_back and reset > 0) then
+  if take and reset > 0 and (retry == 0 or set_back) then
     redis.call('HSET', KEYS[i], 'tokens', tokens, 'part', floor(credit / period * 1e15 + 0.5), 'at', now)
-    redis.call('PEXPIRE', KEYS[i], ceil(reset / 1000))
+    expire(i, reset)
+  elseif take and reset > 0 then
+    mend(i, reset)
   end
   return tokens, retry, reset
 end

@@ -1,0 +1,145 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// The fixed window has the server's expiry for a clock, which can't be passed.
+// Here time passes by moving the key's deadline, and the server is asked for
+// the time before and after each step: what it answers must be the twin's
+// answer at one of the milliseconds between, nearly always the same one.
+
+// moveDeadline moves the deadline of KEYS[1] ARGV[1] ms nearer, or takes it away.
+var moveDeadline = redis.NewScript(`
+local deadline = redis.call('PEXPIRETIME', KEYS[1])
+if ARGV[1] == 'persist' then
+  redis.call('PERSIST', KEYS[1])
+elseif deadline >= 0 then
+  redis.call('PEXPIREAT', KEYS[1], deadline - ARGV[1])
+end`)
+
+const persist = math.MinInt64
+
+type fixedStep struct {
+	limit         Limit
+	q             request
+	move          int64 // ms, or persist
+	before, after *redis.TimeCmd
+	reply         *redis.Cmd
+	deadline      *redis.DurationCmd
+}
+
+func runFixedModel(tb testing.TB, c *choices, steps int) {
+	tb.Helper()
+	ctx, rdb := tb.Context(), sharedRedis(tb)
+	s := FixedWindow.script()
+	require.NoError(tb, rdb.ScriptLoad(ctx, s.text).Err())
+	require.NoError(tb, moveDeadline.Load(ctx, rdb).Err())
+	key := uniqueKey(tb)
+	twin := &fixedWindowTwin{}
+	limit := c.limit(FixedWindow)
+	var last answer
+	for range (steps + 99) / 100 {
+		var queued []fixedStep
+		pipe := rdb.Pipeline()
+		for range 100 {
+			if c.below(8) == 0 {
+				limit = c.vary(FixedWindow, limit)
+			}
+			step := fixedStep{
+				limit: limit,
+				q:     FixedWindow.request(limit, c.units(int64(limit.Rate)), c.below(5) == 0),
+				move:  c.wait(last, limit.Period.Microseconds()) / 1000,
+			}
+			mode := "take"
+			if step.q.peek {
+				mode = "peek"
+			}
+			var move any = step.move
+			if c.below(50) == 0 {
+				step.move, move = persist, "persist"
+			}
+			step.before = pipe.Time(ctx)
+			moveDeadline.EvalSha(ctx, pipe, []string{key}, move)
+			step.reply = pipe.EvalSha(ctx, s.sha, []string{key}, s.now, mode, step.q.rate, step.q.period, step.q.capacity, step.q.n)
+			step.deadline = pipe.PExpireTime(ctx, key)
+			step.after = pipe.Time(ctx)
+			queued = append(queued, step)
+		}
+		_, err := pipe.Exec(ctx)
+		require.True(tb, err == nil || err == redis.Nil, "%v", err)
+		for _, step := range queued {
+			last = step.check(tb, twin)
+		}
+	}
+	require.NoError(tb, rdb.Del(ctx, key).Err())
+}
+
+// check finds the ms at which the twin answers as the script did.
+func (s *fixedStep) check(tb testing.TB, twin *fixedWindowTwin) answer {
+	tb.Helper()
+	got, err := s.reply.Int64Slice()
+	require.NoError(tb, err)
+	deadline := int64(s.deadline.Val()) // -1: none, -2: no key
+	if deadline >= 0 {
+		deadline = s.deadline.Val().Milliseconds()
+	}
+	first, last := s.before.Val().UnixMilli(), s.after.Val().UnixMilli()
+	for moved := first; moved <= last; moved++ {
+		for tick := moved; tick <= last; tick++ {
+			try := *twin
+			switch live := try.end >= moved; { // in its last ms the key is still there
+			case live && s.move == persist:
+				try.end = math.MaxInt64
+			case live && try.end != math.MaxInt64:
+				if try.end -= s.move; try.end <= moved {
+					try.end = 0 // PEXPIREAT deletes
+				}
+			}
+			a := try.decide(tick*1000, s.q)
+			allowed := int64(0)
+			if a.retry == 0 {
+				allowed = 1
+			}
+			same := fmt.Sprint(got) == fmt.Sprint([]int64{allowed, a.remaining, a.retry, a.reset})
+			switch {
+			case !same:
+			case deadline == -2:
+				same = same && try.end <= last
+				try.end = 0
+			case deadline == -1:
+				same = same && try.end == math.MaxInt64
+			default:
+				same = same && try.end == deadline
+			}
+			if same {
+				*twin = try
+				return a
+			}
+		}
+	}
+	require.Failf(tb, "the script is not the twin", "%v %+v, moved by %d ms, at %d to %d: the script says %v and lives until %d, the twin was %+v",
+		s.limit, s.q, s.move, first, last, got, deadline, *twin)
+	return answer{}
+}
+
+func TestFixedWindowScriptEqualsTwin(t *testing.T) {
+	t.Parallel()
+	const each = 2000
+	for range modelSteps / each {
+		seed := rand.Uint64()
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			runFixedModel(t, &choices{rng: rand.New(rand.NewPCG(seed, 0))}, each)
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
