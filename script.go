@@ -96,7 +96,11 @@ func (s *script) eval(ctx context.Context, rdb redis.UniversalClient, command, t
 	if err := rdb.Process(ctx, once{cmd}); err != nil {
 		return answer{}, err
 	}
-	return parse(cmd.Val(), q)
+	reply, err := cmd.Result() // an asynchronous pipeliner is waited for here
+	if err != nil {
+		return answer{}, err
+	}
+	return parse(reply, q)
 }
 
 // parse reads a script's reply and trusts nothing in it.

@@ -1,0 +1,57 @@
+# What a contributor runs, and what CI runs.
+
+ARGS      ?=
+BENCH     ?= .
+FUZZTIME  ?= 60s
+TESTFLAGS ?=
+
+GOLANGCI_LINT ?= go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+ACTIONLINT    ?= go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+# Every directory with a go.mod, the root first.
+MODULES := . $(filter-out .,$(patsubst %/go.mod,%,$(sort $(shell find . -name go.mod -not -path '*/.*/*' -not -path '*/testdata/*'))))
+
+# The race detector needs cgo, which Go switches off where it finds no C compiler.
+RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+
+# $(call in-modules,COMMAND) runs COMMAND in every module, in all of them even if it fails in one.
+define in-modules
+@status=0; for module in $(MODULES); do echo "== $$module"; (cd $$module && $(1)) || status=1; done; exit $$status
+endef
+
+.PHONY: help test demo lint fmt tidy fuzz bench ci modules
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: ## run every suite against a real Redis, with the race detector (TESTFLAGS="-run Name -v")
+	@bash .ci/redis
+	@if [ -z "$(RACE)" ]; then echo "no C compiler: testing without the race detector"; [ "$$CI" != true ]; fi
+	$(call in-modules,go test $(RACE) -shuffle=on -count=1 $(TESTFLAGS) ./...)
+
+demo: ## run the quick start (ARGS="...")
+	@cd examples && go run ./quickstart $(ARGS)
+
+lint: ## vet and lint every module, and the workflows
+	$(call in-modules,go vet ./... && $(GOLANGCI_LINT) run)
+	@$(ACTIONLINT)
+
+fmt: ## format every module
+	$(call in-modules,$(GOLANGCI_LINT) fmt)
+
+tidy: ## tidy every go.mod
+	$(call in-modules,go mod tidy)
+
+fuzz: ## run each fuzz target for FUZZTIME (60s)
+	@bash .ci/redis
+	@bash .ci/fuzz $(FUZZTIME)
+
+bench: ## run the benchmarks of the root module (BENCH=regexp)
+	@bash .ci/redis
+	@go test -run '^$$' -bench '$(BENCH)' -benchmem $(TESTFLAGS) ./...
+
+ci: ## run all that CI runs; installs packages, so it wants root on Debian
+	@CI=true bash .ci/run
+
+modules:
+	@echo $(MODULES)

@@ -1,0 +1,336 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+func TestConstructorsCheck(t *testing.T) {
+	t.Parallel()
+	rdb := sharedRedis(t)
+	var nilClient *redis.Client
+	var nilCluster *redis.ClusterClient
+	constructors := map[Algorithm]func(redis.UniversalClient, Limits, ...Option) (*Redis, error){
+		TokenBucket:          NewTokenBucket,
+		FixedWindow:          NewFixedWindow,
+		SlidingWindowLog:     NewSlidingWindowLog,
+		SlidingWindowCounter: NewSlidingWindowCounter,
+		LeakyBucket:          NewLeakyBucket,
+	}
+	for a, construct := range constructors {
+		for _, c := range []struct {
+			rdb    redis.UniversalClient
+			limits Limits
+			option Option
+			want   string
+		}{
+			{nil, PerSecond(1), nil, "client is nil"},
+			{nilClient, PerSecond(1), nil, "client is nil"},
+			{nilCluster, PerSecond(1), nil, "client is nil"},
+			{pipelining{rdb, rdb.Pipeline()}, PerSecond(1), nil, "Pipeliner"},
+			{rdb, nil, nil, "Limits are nil"},
+			{rdb, LimitFunc(nil), nil, "Limits are nil"},
+			{rdb, PerSecond(1), WithPrefix(""), "prefix has 0 bytes"},
+			{rdb, PerSecond(1), WithPrefix(strings.Repeat("x", 129)), "prefix has 129 bytes"},
+			{rdb, PerSecond(1), WithPrefix("a{b}"), "brace"},
+		} {
+			r, err := construct(c.rdb, c.limits, c.option)
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, "ratelimit: "+string(a)+": ")
+			require.Nil(t, r)
+		}
+		for _, l := range invalidLimits(a) {
+			_, err := construct(rdb, l)
+			require.ErrorIs(t, err, ErrInvalidLimit, "%+v", l)
+		}
+		r, err := construct(rdb, PerSecond(1))
+		require.NoError(t, err)
+		require.Equal(t, a, r.algorithm)
+	}
+}
+
+// A pipelining is a client that has become a Pipeliner, too.
+type pipelining struct {
+	*redis.Client
+	pipe redis.Pipeliner
+}
+
+func (p pipelining) Len() int                                                   { return p.pipe.Len() }
+func (p pipelining) BatchProcess(ctx context.Context, cmd ...redis.Cmder) error { return nil }
+func (p pipelining) Discard()                                                   {}
+func (p pipelining) Exec(ctx context.Context) ([]redis.Cmder, error)            { return nil, nil }
+func (p pipelining) Cmds() []redis.Cmder                                        { return nil }
+func (p pipelining) Auth(context.Context, string) *redis.StatusCmd              { return nil }
+func (p pipelining) AuthACL(context.Context, string, string) *redis.StatusCmd {
+	return nil
+}
+func (p pipelining) Select(context.Context, int) *redis.StatusCmd         { return nil }
+func (p pipelining) SwapDB(context.Context, int, int) *redis.StatusCmd    { return nil }
+func (p pipelining) ClientSetName(context.Context, string) *redis.BoolCmd { return nil }
+func (p pipelining) ClientSetInfo(context.Context, redis.LibraryInfo) *redis.StatusCmd {
+	return nil
+}
+func (p pipelining) Hello(context.Context, int, string, string, string) *redis.MapStringInterfaceCmd {
+	return nil
+}
+
+// A key of another type is an error, and stays what it is.
+func TestKeyOfAnotherType(t *testing.T) {
+	t.Parallel()
+	eachAlgorithm(t, PerHour(5), func(t *testing.T, r *Redis) {
+		ctx, rdb := t.Context(), sharedRedis(t)
+		key := r.redisKey("key")
+		require.NoError(t, rdb.SAdd(ctx, key, "member").Err())
+		_, err := r.Allow(ctx, "key")
+		require.True(t, redis.HasErrorPrefix(err, "WRONGTYPE"), "%v", err)
+		require.Equal(t, []string{"member"}, rdb.SMembers(ctx, key).Val())
+		require.NoError(t, r.Reset(ctx, "key"))
+		result, err := r.Allow(ctx, "key")
+		require.NoError(t, err)
+		require.True(t, result.Allowed)
+	})
+}
+
+// State that this library did not write never panics, and never blocks for good.
+func TestStateOfAnotherHand(t *testing.T) {
+	t.Parallel()
+	eachAlgorithm(t, Per(5, 10*time.Second), func(t *testing.T, r *Redis) {
+		ctx, rdb := t.Context(), sharedRedis(t)
+		key := r.redisKey("key")
+		for _, value := range []string{"", "x", "-1", "1e400", "nan", "9223372036854775807", "0.5"} {
+			require.NoError(t, r.Reset(ctx, "key"))
+			switch r.algorithm {
+			case FixedWindow:
+				require.NoError(t, rdb.Set(ctx, key, value, 0).Err())
+			case SlidingWindowLog:
+				require.NoError(t, rdb.RPush(ctx, key, value).Err())
+			default:
+				require.NoError(t, rdb.HSet(ctx, key, "tokens", value, "level", value, "part", value, "at", value,
+					"start", value, "count", value, "before", value).Err())
+			}
+			if result, err := r.Allow(ctx, "key"); err == nil {
+				require.LessOrEqual(t, result.Remaining, 5)
+				require.GreaterOrEqual(t, result.Remaining, 0)
+				if !result.Allowed {
+					require.LessOrEqual(t, result.RetryAfter, 20*time.Second, "%q", value)
+				}
+			}
+		}
+	})
+}
+
+func TestReadOnlyReplica(t *testing.T) {
+	t.Parallel()
+	master := startServer(t)
+	rdb := startReplica(t, master).Client(t)
+	for _, a := range allAlgorithms {
+		r, err := newRedis(a, rdb, PerHour(5).WithBurst(5), nil)
+		require.NoError(t, err)
+		_, err = r.Allow(t.Context(), "key")
+		require.True(t, redis.IsReadOnlyError(err), "%v", err)
+		_, err = r.Peek(t.Context(), "key")
+		require.NoError(t, err, "a peek writes nothing")
+	}
+}
+
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	rdb := startServer(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction").Client(t)
+	for _, a := range allAlgorithms {
+		r, err := newRedis(a, rdb, PerHour(5), nil)
+		require.NoError(t, err)
+		_, err = r.Allow(t.Context(), "key")
+		require.True(t, redis.IsOOMError(err), "%v", err)
+		require.Zero(t, rdb.DBSize(t.Context()).Val())
+	}
+}
+
+// A user who may run scripts but not send their text is served as soon as
+// anybody has loaded them; one who may do neither gets an error that says so.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	admin := server.Client(t)
+	for _, user := range []string{"runner", "loader"} {
+		rules := []any{"acl", "setuser", user, "on", ">secret", "~*", "+@all", "-eval"}
+		if user == "runner" {
+			rules = append(rules, "-script")
+		}
+		require.NoError(t, admin.Do(t.Context(), rules...).Err())
+	}
+	as := func(user string) *redis.Client {
+		return newClient(t, &redis.Options{Addr: server.Addr(), Username: user, Password: "secret"})
+	}
+	for _, a := range allAlgorithms {
+		runner, err := newRedis(a, as("runner"), PerHour(5), nil)
+		require.NoError(t, err)
+		_, err = runner.Allow(t.Context(), "key")
+		require.True(t, redis.IsPermissionError(err), "%v", err)
+
+		loader, err := newRedis(a, as("loader"), PerHour(5), nil)
+		require.NoError(t, err)
+		for _, r := range []*Redis{loader, runner} {
+			result, err := r.Allow(t.Context(), r.rdb.(*redis.Client).Options().Username)
+			require.NoError(t, err)
+			require.True(t, result.Allowed)
+		}
+	}
+}
+
+// What surely did not run is tried again, within the context.
+func TestRetriesWhatDidNotRun(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []string{
+		"-LOADING Redis is loading the dataset in memory",
+		"-READONLY You can't write against a read only replica.",
+		"-CLUSTERDOWN The cluster is down",
+		"-TRYAGAIN Multiple keys request during rehashing of slot",
+		"-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+	} {
+		var asked atomic.Int64
+		rdb := startFake(t, func(string) string {
+			if asked.Add(1) < maxAttempts {
+				return refusal
+			}
+			return "*4\r\n:1\r\n:4\r\n:0\r\n:1000"
+		})
+		r, err := NewTokenBucket(rdb, PerSecond(5))
+		require.NoError(t, err)
+		result, err := r.Allow(t.Context(), "key")
+		require.NoError(t, err, refusal)
+		require.Equal(t, Result{true, PerSecond(5), 4, 0, time.Millisecond}, result)
+		require.EqualValues(t, maxAttempts, asked.Load())
+
+		// Not for ever.
+		asked.Store(-1000)
+		_, err = r.Allow(t.Context(), "key")
+		require.ErrorContains(t, err, strings.Fields(refusal[1:])[0])
+		require.EqualValues(t, -1000+maxAttempts, asked.Load())
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		_, err = r.Allow(ctx, "key")
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+}
+
+// What may have run is not tried again.
+func TestRepeatsNothingElse(t *testing.T) {
+	t.Parallel()
+	for _, failure := range []string{"-ERR something", "-OOM command not allowed", "-BUSY Redis is busy running a script", "-NOREPLICAS Not enough good replicas to write."} {
+		var asked atomic.Int64
+		rdb := startFake(t, func(string) string { asked.Add(1); return failure })
+		r, err := NewTokenBucket(rdb, PerSecond(5))
+		require.NoError(t, err)
+		_, err = r.Allow(t.Context(), "key")
+		require.ErrorContains(t, err, strings.Fields(failure[1:])[0])
+		require.EqualValues(t, 1, asked.Load())
+	}
+}
+
+// However a server or a proxy words it, a script that is not known is loaded,
+// and in the end sent whole.
+func TestUnknownScriptInOtherWords(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"NOSCRIPT No matching script. Please use EVAL.", "ERR NOSCRIPT No matching script", "ERR Error running script: NOSCRIPT No matching script"} {
+		rdb := startFake(t, func(command string) string {
+			if command == "evalsha" {
+				return "-" + words
+			}
+			return "*4\r\n:1\r\n:4\r\n:0\r\n:1000"
+		})
+		r, err := NewTokenBucket(rdb, PerSecond(5))
+		require.NoError(t, err)
+		result, err := r.Allow(t.Context(), "key")
+		require.NoError(t, err)
+		require.True(t, result.Allowed)
+	}
+}
+
+// FuzzReply: whatever a server answers, a call returns a Result within bounds
+// or an error.
+func FuzzReply(f *testing.F) {
+	for _, reply := range []string{
+		"*4\r\n:1\r\n:4\r\n:0\r\n:1000", "*4\r\n:0\r\n:0\r\n:-1\r\n:1000", "*4\r\n$1\r\n1\r\n$1\r\n4\r\n$1\r\n0\r\n$1\r\n9",
+		"*3\r\n:1\r\n:4\r\n:0", "*0", "*-1", "$-1", "+OK", ":1", "*4\r\n:1\r\n:4\r\n:9\r\n:0", "*4\r\n:2\r\n:4\r\n:0\r\n:0",
+		"*4\r\n:1\r\n:6\r\n:0\r\n:0", "*4\r\n:1\r\n:-1\r\n:0\r\n:0", "*4\r\n:0\r\n:1\r\n:-2\r\n:0", "*4\r\n:0\r\n:1\r\n:9223372036854775807\r\n:0",
+		"*4\r\n:1\r\n:1\r\n:0\r\n:9223372036854775807", "*4\r\n*0\r\n$1\r\nx\r\n$-1\r\n:0", "-WRONGTYPE x", "*4\r\n-ERR x\r\n:1\r\n:1\r\n:1",
+		"*4\r\n,1.5\r\n,4\r\n,0\r\n,nan", "_", "%1\r\n:1\r\n:2",
+	} {
+		f.Add([]byte(reply))
+	}
+	// go-redis makes room for whatever length a server names, before it reads.
+	tooLong := regexp.MustCompile(`[*$%~>=!|][0-9]{6,}`)
+	f.Fuzz(func(t *testing.T, reply []byte) {
+		if tooLong.Match(reply) {
+			return
+		}
+		rdb := startFake(t, func(string) string { return string(reply) })
+		r, err := NewTokenBucket(rdb, PerSecond(5))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		result, err := r.Allow(ctx, "key")
+		if err != nil {
+			require.Equal(t, Result{}, result)
+			return
+		}
+		require.Equal(t, result.Allowed, result.RetryAfter == 0)
+		require.GreaterOrEqual(t, result.RetryAfter, time.Duration(0))
+		require.GreaterOrEqual(t, result.ResetAfter, time.Duration(0))
+		require.GreaterOrEqual(t, result.Remaining, 0)
+		require.LessOrEqual(t, result.Remaining, 5)
+	})
+}
+
+// Errors say which call failed, and wrap why. A key does not flood a log.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("away")
+	err := error(&callError{TokenBucket, strings.Repeat("a\n", 500), cause})
+	require.ErrorIs(t, err, cause)
+	require.Equal(t, `ratelimit: token_bucket: key "`+strings.Repeat(`a\n`, 32)+`"...: away`, err.Error())
+	require.Equal(t, "ratelimit: fixed_window: invalid limit", (&callError{FixedWindow, "", ErrInvalidLimit}).Error())
+}
+
+// A panic in a client's hook is an error, not the end of the process.
+func TestPanickingHook(t *testing.T) {
+	t.Parallel()
+	rdb := newClient(t, &redis.Options{Addr: sharedAddr()})
+	rdb.AddHook(panicking{})
+	r, err := NewTokenBucket(rdb, PerSecond(5))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = r.Allow(ctx, "key")
+	require.ErrorContains(t, err, "panicked: a hook")
+}
+
+type panicking struct{}
+
+func (panicking) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (panicking) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(context.Context, redis.Cmder) error { panic("a hook") }
+}
+func (panicking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestDidNotRun(t *testing.T) {
+	t.Parallel()
+	require.True(t, didNotRun(&net.OpError{Op: "dial", Err: errors.New("refused")}))
+	require.True(t, didNotRun(redis.ErrPoolTimeout))
+	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, &net.OpError{Op: "read", Err: errors.New("reset")}, context.DeadlineExceeded, redis.ErrClosed, errors.New("x")} {
+		require.False(t, didNotRun(err), "%v", err)
+	}
+}
