@@ -28,6 +28,7 @@ func TestShardedClients(t *testing.T) {
 		"ring":                 startRing(t, 3),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for _, a := range allAlgorithms {
 				r, err := newRedis(a, rdb, PerHour(3).WithBurst(3), []Option{WithPrefix(uniqueKey(t))})
 				require.NoError(t, err)

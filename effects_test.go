@@ -1,8 +1,6 @@
 package ratelimit
 
 import (
-	"context"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -62,9 +60,7 @@ func TestEveryKeyExpires(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(string(a), func(t *testing.T) {
 			t.Parallel()
-			seed := rand.Uint64()
-			c := &choices{rng: rand.New(rand.NewPCG(seed, 0))}
-			rdb := sharedRedis(t)
+			c, rdb := seeded(t), sharedRedis(t)
 			roundedUp := int64(1)
 			if !freezesTime(t) {
 				roundedUp = 2 // PEXPIRE may count from a later ms than the script
@@ -76,7 +72,7 @@ func TestEveryKeyExpires(t *testing.T) {
 				before := serverTime(t, rdb)
 				result, err := r.AllowN(t.Context(), "key", 1+int(c.below(min(int64(l.capacity(a)), 1000))))
 				require.NoError(t, err)
-				require.True(t, result.Allowed, "seed %d, %v", seed, l)
+				require.True(t, result.Allowed, "%v", l)
 				deadline, err := rdb.PExpireTime(t.Context(), r.redisKey("key")).Result()
 				require.NoError(t, err)
 				after := serverTime(t, rdb)
@@ -84,8 +80,8 @@ func TestEveryKeyExpires(t *testing.T) {
 					continue // it had its time
 				}
 				// In whole ms, rounded up.
-				require.GreaterOrEqual(t, deadline.Milliseconds(), before.Add(result.ResetAfter).UnixMilli(), "seed %d, %v dies early", seed, l)
-				require.LessOrEqual(t, deadline.Milliseconds(), after.Add(result.ResetAfter).UnixMilli()+roundedUp, "seed %d, %v lives too long", seed, l)
+				require.GreaterOrEqual(t, deadline.Milliseconds(), before.Add(result.ResetAfter).UnixMilli(), "%v dies early", l)
+				require.LessOrEqual(t, deadline.Milliseconds(), after.Add(result.ResetAfter).UnixMilli()+roundedUp, "%v lives too long", l)
 				require.NoError(t, r.Reset(t.Context(), "key"))
 			}
 		})
@@ -193,7 +189,7 @@ func TestLogTakesManyAtOnce(t *testing.T) {
 // which look into it, and calls that let old units go.
 func BenchmarkLog(b *testing.B) {
 	rdb := sharedRedis(b)
-	ctx := context.Background()
+	ctx := b.Context()
 	for _, units := range []int{100, 10_000, 1_000_000} {
 		r, err := NewSlidingWindowLog(rdb, PerHour(units), WithPrefix(uniqueKey(b)))
 		require.NoError(b, err)

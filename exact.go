@@ -25,6 +25,9 @@ func muldiv(a, b, c int64) (whole, rest int64) {
 // span is the µs, rounded up, in which rate a period makes units less
 // credit / period.
 func span(units, credit, rate, period int64) int64 {
+	if hi, lo := bits.Mul64(uint64(units), uint64(period)); hi == 0 && lo < 1<<62 {
+		return ceilDiv(int64(lo)-credit, rate)
+	}
 	whole, rest := muldiv(units, period, rate)
 	return whole + ceilDiv(rest-credit, rate)
 }

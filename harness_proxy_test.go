@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -19,14 +20,14 @@ func throughProxy(t *testing.T) (p *proxy, rdb *redis.Client, key string) {
 	rdb = impatient(t, p.Addr())
 	require.NoError(t, rdb.Ping(t.Context()).Err())
 	key = "harness:" + t.Name()
-	t.Cleanup(func() { sharedClient().Del(context.Background(), key) })
+	t.Cleanup(func() { sharedRedis(t).Del(context.WithoutCancel(t.Context()), key) })
 	return p, rdb, key
 }
 
 func count(t *testing.T, key string) int {
 	t.Helper()
 	n, err := sharedRedis(t).Get(t.Context(), key).Int()
-	if err == redis.Nil {
+	if errors.Is(err, redis.Nil) {
 		return 0
 	}
 	require.NoError(t, err)

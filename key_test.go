@@ -33,12 +33,12 @@ func TestRedisKeys(t *testing.T) {
 	t.Parallel()
 	r := testLimiter(t, TokenBucket, "ratelimit")
 	for key, want := range map[string]string{
-		"user:42":   "ratelimit:token_bucket:{user:42}",
-		"a{b}c":     "ratelimit:token_bucket:{a{b}c}",
-		"{t}x":      "ratelimit:token_bucket:{{t}x}",
-		"{}x":       "ratelimit:token_bucket:{{}x}",
-		"}{":        "ratelimit:token_bucket:{HASH}:sha256",
-		" \x00\xff": "ratelimit:token_bucket:{ \x00\xff}",
+		"user:42":    "ratelimit:token_bucket:{user:42}",
+		"a{b}c":      "ratelimit:token_bucket:{a{b}c}",
+		"{t}x":       "ratelimit:token_bucket:{{t}x}",
+		"{}x":        "ratelimit:token_bucket:{{}x}",
+		"}{":         "ratelimit:token_bucket:{HASH}:sha256",
+		"a \x00\xff": "ratelimit:token_bucket:{a \x00\xff}",
 	} {
 		sum := sha256.Sum256([]byte(key))
 		require.Equal(t, strings.Replace(want, "HASH", hex.EncodeToString(sum[:]), 1), r.redisKey(key))

@@ -205,7 +205,7 @@ func TestContractOfKeys(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	contract(t, func(t *testing.T, s *subject) {
 		*s.limit = Per(1, time.Hour)
-		keys := []string{"a", "b", "{}", "}", "{", " ", "\x00", "a{b}c", "é", "\xff", long, long + "y", long[:256], long[:257]}
+		keys := []string{"a", "b", "{}", "}", "{", " ", "\x00", "a{b}c", "a*", "?", "[ab]", "é", "\xff", long, long + "y", long[:256], long[:257]}
 		for _, key := range keys {
 			r, err := s.Allow(t.Context(), key)
 			require.NoError(t, err)

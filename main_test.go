@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/testcontainers/testcontainers-go/log"
 )
 
@@ -43,7 +44,8 @@ func runMain(m *testing.M) int {
 	if name := os.Getenv(childEnv); name != "" {
 		return runChild(name)
 	}
-	log.SetDefault(log.NewNoopLogger()) // testcontainers tells of every step
+	log.SetDefault(log.NewNoopLogger())    // testcontainers tells of every step
+	redis.SetLogger(&logging.VoidLogger{}) // and go-redis of every dial that fails, as many must
 	about, err := findRedis()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "ratelimit: %v\n", err)
@@ -142,8 +144,10 @@ func describe() (string, error) {
 		return "", errors.Join(err, shared.remove())
 	}
 	name, version := "redis", info["Server"]["redis_version"]
-	if v := info["Server"]["valkey_version"]; v != "" {
-		name, version = "valkey", v
+	for _, other := range []string{"valkey", "dragonfly"} {
+		if v := info["Server"][other+"_version"]; v != "" {
+			name, version = other, v
+		}
 	}
 	return fmt.Sprintf("%s %s by %s at %s", name, version, shared.by, shared.addr), nil
 }

@@ -172,7 +172,7 @@ func BenchmarkMemory(b *testing.B) {
 	for _, a := range allAlgorithms {
 		b.Run(string(a), func(b *testing.B) {
 			m := newMemory(b, a, PerSecond(1000))
-			ctx := context.Background()
+			ctx := b.Context()
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := m.Allow(ctx, "user:12345"); err != nil {
@@ -187,7 +187,7 @@ func BenchmarkMemory(b *testing.B) {
 		for i := range keys {
 			keys[i] = "user:" + strconv.Itoa(i)
 		}
-		ctx := context.Background()
+		ctx := b.Context()
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			if _, err := m.Allow(ctx, keys[i*7919%len(keys)]); err != nil {
@@ -197,7 +197,7 @@ func BenchmarkMemory(b *testing.B) {
 	})
 	b.Run("new_keys", func(b *testing.B) {
 		m := newMemory(b, TokenBucket, PerHour(1), WithMaxKeys(100_000))
-		ctx := context.Background()
+		ctx := b.Context()
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			if _, err := m.Allow(ctx, strconv.Itoa(i)); err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +18,14 @@ var allAlgorithms = []Algorithm{TokenBucket, FixedWindow, SlidingWindowLog, Slid
 type choices struct {
 	rng  *rand.Rand
 	data []byte
+}
+
+// seeded is chance that can be had again from what a failed test logs.
+func seeded(tb testing.TB) *choices {
+	tb.Helper()
+	seed := rand.Uint64()
+	tb.Logf("seed %d", seed)
+	return &choices{rng: rand.New(rand.NewPCG(seed, 0))}
 }
 
 // below is a number from 0 to n-1.
@@ -304,17 +311,9 @@ func TestScriptsEqualTwins(t *testing.T) {
 	for _, a := range []Algorithm{TokenBucket, SlidingWindowLog, SlidingWindowCounter, LeakyBucket} {
 		t.Run(string(a), func(t *testing.T) {
 			t.Parallel()
-			total := 0
-			for total < modelSteps {
-				seed := rand.Uint64()
-				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-					total += runModel(t, a, &choices{rng: rand.New(rand.NewPCG(seed, 0))}, 2000)
-				})
-				if t.Failed() {
-					return
-				}
+			for total := 0; total < modelSteps; {
+				total += runModel(t, a, seeded(t), 2000)
 			}
-			t.Logf("%d steps", total)
 		})
 	}
 }

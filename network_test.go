@@ -196,6 +196,45 @@ func TestBoundByContext(t *testing.T) {
 	}
 }
 
+// A limiter is made while Redis is away. Calls that end meanwhile are never
+// sent, and once Redis is there the next one is served.
+func TestRedisComesLate(t *testing.T) {
+	t.Parallel()
+	proxy := startProxy(t, closedPort(t))
+	rdb := newClient(t, &redis.Options{Addr: proxy.Addr()})
+	for _, a := range allAlgorithms {
+		proxy.setTarget(closedPort(t))
+		r, err := newRedis(a, rdb, Per(100, maxPeriod).WithBurst(100), []Option{WithPrefix(uniqueKey(t))})
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				if _, err := r.Allow(ctx, "key"); err == nil {
+					t.Error("there was no Redis to ask")
+				}
+			})
+		}
+		wg.Wait()
+		eventually(t, 10*time.Second, func(context.Context) error { // the client has given up, too
+			if n := len(r.slots); n > 0 {
+				return errors.New(strconv.Itoa(n) + " calls are in the client")
+			}
+			return nil
+		})
+		proxy.setTarget(sharedAddr())
+		eventually(t, 10*time.Second, func(ctx context.Context) error {
+			_, err := r.Peek(ctx, "key")
+			return err
+		})
+		require.Zero(t, charged(t, r, sharedRedis(t)))
+		result, err := r.Allow(t.Context(), "key")
+		require.NoError(t, err)
+		require.Equal(t, 99, result.Remaining)
+	}
+}
+
 // While Redis is frozen, goroutines do not pile up beyond the calls that are in
 // the client; once it is back, none is left, and nothing is charged of the
 // calls that had not been sent.

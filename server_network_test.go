@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -62,7 +63,7 @@ func (n *serverNetwork) remove() error {
 func (n *serverNetwork) attach(ip string, port int) testcontainers.CustomizeRequestOption {
 	host := map[string]any{
 		"NetworkMode":  n.name,
-		"PortBindings": map[string]any{insidePort: []any{map[string]any{"HostPort": fmt.Sprint(port)}}},
+		"PortBindings": map[string]any{insidePort: []any{map[string]any{"HostPort": strconv.Itoa(port)}}},
 	}
 	endpoint := map[string]any{"IPAMConfig": map[string]any{"IPv4Address": ip}}
 	return func(req *testcontainers.GenericContainerRequest) error {

@@ -97,7 +97,8 @@ func startGuard(pid int, dir string) (*exec.Cmd, error) {
 	if _, err := guard.StdinPipe(); err != nil {
 		return nil, err
 	}
-	return guard, guard.Start()
+	err := guard.Start()
+	return guard, err
 }
 
 func (p *serverProcess) stop() error {
