@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -17,10 +18,10 @@ func TestRefusalsAndPeeksChangeNothing(t *testing.T) {
 		_, err := r.AllowN(ctx, "key", 4)
 		require.NoError(t, err)
 		key := r.redisKey("key")
-		state := func() (string, time.Duration) {
+		state := func() (string, int64) {
 			dump, err := rdb.Dump(ctx, key).Result()
 			require.NoError(t, err)
-			deadline, err := rdb.PExpireTime(ctx, key).Result()
+			deadline, err := readDeadline.Run(ctx, rdb, []string{key}).Int64()
 			require.NoError(t, err)
 			return dump, deadline
 		}
@@ -73,15 +74,15 @@ func TestEveryKeyExpires(t *testing.T) {
 				result, err := r.AllowN(t.Context(), "key", 1+int(c.below(min(int64(l.capacity(a)), 1000))))
 				require.NoError(t, err)
 				require.True(t, result.Allowed, "%v", l)
-				deadline, err := rdb.PExpireTime(t.Context(), r.redisKey("key")).Result()
+				deadline, err := readDeadline.Run(t.Context(), rdb, []string{r.redisKey("key")}).Int64()
 				require.NoError(t, err)
 				after := serverTime(t, rdb)
 				if deadline == -2 && after.Sub(before) >= result.ResetAfter {
 					continue // it had its time
 				}
 				// In whole ms, rounded up.
-				require.GreaterOrEqual(t, deadline.Milliseconds(), before.Add(result.ResetAfter).UnixMilli(), "%v dies early", l)
-				require.LessOrEqual(t, deadline.Milliseconds(), after.Add(result.ResetAfter).UnixMilli()+roundedUp, "%v lives too long", l)
+				require.GreaterOrEqual(t, deadline, before.Add(result.ResetAfter).UnixMilli(), "%v dies early", l)
+				require.LessOrEqual(t, deadline, after.Add(result.ResetAfter).UnixMilli()+roundedUp, "%v lives too long", l)
 				require.NoError(t, r.Reset(t.Context(), "key"))
 			}
 		})
@@ -129,7 +130,7 @@ func TestOneDecisionIsOneCommand(t *testing.T) {
 		}
 		calls := commandCalls(t, rdb)
 		require.Equal(t, "21", calls["evalsha"], "ten calls, ten peeks, and one that found no script")
-		require.Equal(t, "1", calls["script|load"])
+		require.Equal(t, "1", cmp.Or(calls["script|load"], calls["script"]), "as Redis 7 and 6 call it")
 		require.NotContains(t, calls, "eval")
 	}
 }

@@ -15,13 +15,30 @@ import (
 // the time before and after each step: what it answers must be the twin's
 // answer at one of the milliseconds between, nearly always the same one.
 
+// deadlineLua is PEXPIRETIME, which Redis has from 7.0, by TIME and PTTL.
+const deadlineLua = `
+local function deadline(key)
+  while true do
+    local before, left, after = redis.call('TIME'), redis.call('PTTL', key), redis.call('TIME')
+    local ms = math.floor((before[1] * 1000000 + before[2]) / 1000)
+    if left < 0 then
+      return left
+    elseif ms == math.floor((after[1] * 1000000 + after[2]) / 1000) then
+      return ms + left
+    end
+  end
+end
+`
+
+// readDeadline is the ms at which KEYS[1] ends: -1 if never, -2 if it is not there.
+var readDeadline = redis.NewScript(deadlineLua + "return deadline(KEYS[1])")
+
 // moveDeadline moves the deadline of KEYS[1] ARGV[1] ms nearer, or takes it away.
-var moveDeadline = redis.NewScript(`
-local deadline = redis.call('PEXPIRETIME', KEYS[1])
+var moveDeadline = redis.NewScript(deadlineLua + `
 if ARGV[1] == 'persist' then
   redis.call('PERSIST', KEYS[1])
-elseif deadline >= 0 then
-  redis.call('PEXPIREAT', KEYS[1], deadline - ARGV[1])
+elseif deadline(KEYS[1]) >= 0 then
+  redis.call('PEXPIREAT', KEYS[1], deadline(KEYS[1]) - ARGV[1])
 end`)
 
 const persist = math.MinInt64
@@ -32,7 +49,7 @@ type fixedStep struct {
 	move          int64 // ms, or persist
 	before, after *redis.TimeCmd
 	reply         *redis.Cmd
-	deadline      *redis.DurationCmd
+	deadline      *redis.Cmd
 }
 
 func runFixedModel(tb testing.TB, c *choices, steps int) {
@@ -41,6 +58,7 @@ func runFixedModel(tb testing.TB, c *choices, steps int) {
 	s := FixedWindow.script()
 	require.NoError(tb, rdb.ScriptLoad(ctx, s.text).Err())
 	require.NoError(tb, moveDeadline.Load(ctx, rdb).Err())
+	require.NoError(tb, readDeadline.Load(ctx, rdb).Err())
 	key := uniqueKey(tb)
 	twin := &fixedWindowTwin{}
 	limit := c.limit(FixedWindow)
@@ -68,7 +86,7 @@ func runFixedModel(tb testing.TB, c *choices, steps int) {
 			step.before = pipe.Time(ctx)
 			moveDeadline.EvalSha(ctx, pipe, []string{key}, move)
 			step.reply = pipe.EvalSha(ctx, s.sha, []string{key}, s.now, mode, step.q.rate, step.q.period, step.q.capacity, step.q.n)
-			step.deadline = pipe.PExpireTime(ctx, key)
+			step.deadline = readDeadline.EvalSha(ctx, pipe, []string{key})
 			step.after = pipe.Time(ctx)
 			queued = append(queued, step)
 		}
@@ -86,10 +104,8 @@ func (s *fixedStep) check(tb testing.TB, twin *fixedWindowTwin) answer {
 	tb.Helper()
 	got, err := s.reply.Int64Slice()
 	require.NoError(tb, err)
-	deadline := int64(s.deadline.Val()) // -1: none, -2: no key
-	if deadline >= 0 {
-		deadline = s.deadline.Val().Milliseconds()
-	}
+	deadline, err := s.deadline.Int64()
+	require.NoError(tb, err)
 	first, last := s.before.Val().UnixMilli(), s.after.Val().UnixMilli()
 	for moved := first; moved <= last; moved++ {
 		for tick := moved; tick <= last; tick++ {

@@ -26,7 +26,7 @@ local function decide(i, rate, period, capacity, n)
   end
   local windows = floor((now - start) / period)
   if windows == 1 then
-    start, count, before = start + period, 0, count
+    before, count, start = count, 0, start + period
   elseif windows > 1 then
     start, count, before = now, 0, 0
   end
