@@ -45,7 +45,7 @@ type MemoryOption func(*Memory)
 
 // WithMaxKeys sets how many keys are kept: at least 1, DefaultMaxKeys if not
 // set. A key takes about 250 bytes beside its own text; in a sliding window log
-// 8 to 16 more for each unit that counts.
+// 8 to 32 more for each unit that counts.
 func WithMaxKeys(n int) MemoryOption {
 	return func(m *Memory) { m.maxKeys = n }
 }

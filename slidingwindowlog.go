@@ -33,10 +33,12 @@ func NewSlidingWindowLog(rdb redis.UniversalClient, limits Limits, options ...Op
 
 type slidingWindowLogTwin struct {
 	times []int64 // oldest first
+	head  int     // where those begin that count
 }
 
 func (w *slidingWindowLogTwin) decide(now int64, q request) answer {
-	times := w.times[until(w.times, now-q.period):]
+	times := w.times[w.head:]
+	times = times[until(times, now-q.period):]
 	used := int64(len(times))
 
 	var a answer
@@ -54,21 +56,31 @@ func (w *slidingWindowLogTwin) decide(now int64, q request) answer {
 		a.retry = min(times[used+q.n-q.rate-1], now) + q.period - now
 	}
 	if !q.peek && (a.retry == 0 || setBack) {
+		w.head = len(w.times) - len(times)
 		for i := until(times, now); i < len(times); i++ {
 			times[i] = now
 		}
 		if a.retry == 0 {
-			times = slices.Grow(times, int(q.n))
-			for range q.n {
-				times = append(times, now)
-			}
+			w.push(now, int(q.n))
 			used, a.reset = used+q.n, q.period
 		}
-		w.times = times
 		a.ttl = ttl(now, a.reset)
 	}
 	a.remaining = max(q.rate-used, 0)
 	return a
+}
+
+// push adds n times now. It takes the room of those that count no more rather
+// than grow, once that is worth the move.
+func (w *slidingWindowLogTwin) push(now int64, n int) {
+	if w.head > len(w.times)/2 && len(w.times)+n > cap(w.times) {
+		w.times = w.times[:copy(w.times, w.times[w.head:])]
+		w.head = 0
+	}
+	w.times = slices.Grow(w.times, n)
+	for range n {
+		w.times = append(w.times, now)
+	}
 }
 
 // until is how many of times, oldest first, are at or before edge.
