@@ -2,6 +2,8 @@ package ratelimit
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -187,34 +189,34 @@ func TestLogTakesManyAtOnce(t *testing.T) {
 }
 
 // BenchmarkLog shows how a decision grows with the units in the log: refusals,
-// which look into it, and calls that let old units go.
+// which look for the unit that must leave first, and calls that let old units
+// go and add a new one.
 func BenchmarkLog(b *testing.B) {
-	rdb := sharedRedis(b)
-	ctx := b.Context()
+	rdb, ctx := sharedRedis(b), b.Context()
 	for _, units := range []int{100, 10_000, 1_000_000} {
-		r, err := NewSlidingWindowLog(rdb, PerHour(units), WithPrefix(uniqueKey(b)))
-		require.NoError(b, err)
-		// Each unit has a time of its own, as in use.
-		key := r.redisKey("key")
-		require.NoError(b, rdb.Eval(ctx, `
-			local t = redis.call('TIME')
-			local now = t[1] * 1000000 + t[2]
-			for i = ARGV[1], 1, -1 do redis.call('RPUSH', KEYS[1], now - i) end
-			redis.call('PEXPIRE', KEYS[1], 3600000)`, []string{key}, units).Err())
-		b.Run("refuse_1_of_"+r.limits.(Limit).String(), func(b *testing.B) {
-			for b.Loop() {
-				if _, err := r.Allow(ctx, "key"); err != nil {
-					b.Fatal(err)
+		// One unit each 10 µs, as far back as the log goes.
+		fill := func(period time.Duration) *Redis {
+			r, err := NewSlidingWindowLog(rdb, Per(units, period), WithPrefix(uniqueKey(b)))
+			require.NoError(b, err)
+			require.NoError(b, rdb.Eval(ctx, `
+				local t = redis.call('TIME')
+				local now = t[1] * 1000000 + t[2]
+				for i = ARGV[1], 1, -1 do redis.call('RPUSH', KEYS[1], now - 10 * i) end
+				return redis.call('PEXPIRE', KEYS[1], 3600000)`, []string{r.redisKey("key")}, units).Err())
+			b.Cleanup(func() { rdb.Unlink(context.WithoutCancel(ctx), r.redisKey("key")) })
+			return r
+		}
+		decide := func(name string, r *Redis, n int) {
+			b.Run(fmt.Sprintf("%s/%d", name, units), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := r.AllowN(ctx, "key", n); err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
-		})
-		b.Run("refuse_half_of_"+r.limits.(Limit).String(), func(b *testing.B) {
-			for b.Loop() {
-				if _, err := r.AllowN(ctx, "key", units/2); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		require.NoError(b, r.Reset(ctx, "key"))
+			})
+		}
+		decide("refuse_1", fill(time.Hour), 1)
+		decide("refuse_half", fill(time.Hour), units/2)
+		decide("take_1", fill(time.Duration(units)*10*time.Microsecond), 1)
 	}
 }
