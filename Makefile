@@ -19,7 +19,7 @@ define in-modules
 @status=0; for module in $(MODULES); do echo "== $$module"; (cd $$module && $(1)) || status=1; done; exit $$status
 endef
 
-.PHONY: help test demo lint fmt tidy fuzz bench ci modules
+.PHONY: help test demo plots lint fmt tidy fuzz bench ci modules
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ test: ## run every suite against a real Redis, with the race detector (TESTFLAGS
 
 demo: ## run the quick start (ARGS="...")
 	@cd examples && go run ./quickstart $(ARGS)
+
+plots: ## draw the pictures in docs/img again
+	@cd examples && go run ./plots -out ../docs/img
 
 lint: ## vet and lint every module, and the workflows
 	$(call in-modules,go vet ./... && $(GOLANGCI_LINT) run)

@@ -20,9 +20,11 @@ var slidingWindowCounterScript = newScript(&slidingWindowCounterLua, clock)
 //
 // where share is how much of the window before is still less than a Period ago.
 //
-// It needs three numbers a key whatever the rate, and stays close to the exact
-// log: no more than Rate units pass in a Period by its own estimate, which is
-// off by as much as the window before was uneven. Best for general use.
+// It needs three numbers a key whatever the rate. By its own estimate no more
+// than Rate units pass in a Period; that estimate is as far off as the window
+// before was uneven. For even traffic it is close to the exact log; at worst, if
+// all of a window came at its end, up to 2 × Rate - 1 units pass in a Period.
+// Best for general use.
 //
 // When the limit changes, the counts stay. A changed Period is taken to have
 // been in force since the running window began.
