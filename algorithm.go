@@ -1,6 +1,9 @@
 package ratelimit
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // An Algorithm is one of the five ways to count.
 type Algorithm string
@@ -48,6 +51,13 @@ func (a Algorithm) newTwin() twin {
 	return nil
 }
 
+func (a Algorithm) check() error {
+	if a.script() == nil {
+		return fmt.Errorf("there is no algorithm %q", string(a))
+	}
+	return nil
+}
+
 // A twin is what one key has used, in process. It decides as the script does,
 // number for number; its zero value is a key that was never used.
 type twin interface {
@@ -78,7 +88,7 @@ const never = -1
 // at expires in ms, would not live as long as it counts: see head.lua.
 func (a answer) mend(now, expires int64, q request) answer {
 	left := expires - now/1000
-	if off := left*1000 - a.reset; !q.peek && a.ttl == 0 && a.reset > 0 && (off < -5000 || off > 5000) {
+	if off := left*1000 - a.reset; !q.peek && a.ttl == 0 && a.reset > 0 && (off < -2000 || off > 3000) {
 		a.ttl = ttl(now, a.reset)
 	}
 	return a

@@ -3,9 +3,11 @@ package ratelimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,6 +42,7 @@ func TestConstructorsCheck(t *testing.T) {
 			{pipelining{rdb, rdb.Pipeline()}, PerSecond(1), nil, "Pipeliner"},
 			{rdb, nil, nil, "Limits are nil"},
 			{rdb, LimitFunc(nil), nil, "Limits are nil"},
+			{rdb, &Limit{}, nil, "zero Limit"},
 			{rdb, PerSecond(1), WithPrefix(""), "prefix has 0 bytes"},
 			{rdb, PerSecond(1), WithPrefix(strings.Repeat("x", 129)), "prefix has 129 bytes"},
 			{rdb, PerSecond(1), WithPrefix("a{b}"), "brace"},
@@ -258,6 +261,58 @@ func TestUnknownScriptInOtherWords(t *testing.T) {
 	}
 }
 
+// A hook that puts the command, and with it the key, into the error of a lost
+// reply does not make it look as if the script were unknown.
+func TestKeyThatSaysNOSCRIPT(t *testing.T) {
+	t.Parallel()
+	rdb := newClient(t, &redis.Options{Addr: sharedAddr()})
+	r, err := NewFixedWindow(rdb, PerHour(10), WithPrefix(uniqueKey(t)))
+	require.NoError(t, err)
+	_, err = r.Allow(t.Context(), "NOSCRIPT") // the script is known from here on
+	require.NoError(t, err)
+	rdb.AddHook(processHook(func(next redis.ProcessHook) redis.ProcessHook {
+		return func(ctx context.Context, cmd redis.Cmder) error {
+			_ = next(ctx, cmd)
+			err := fmt.Errorf("%v: %w", cmd, io.EOF)
+			cmd.SetErr(err)
+			return err
+		}
+	}))
+	_, err = r.Allow(t.Context(), "NOSCRIPT")
+	require.ErrorIs(t, err, io.EOF)
+
+	r.rdb = sharedRedis(t)
+	result, err := r.Peek(t.Context(), "NOSCRIPT")
+	require.NoError(t, err)
+	require.Equal(t, 8, result.Remaining)
+}
+
+// A call whose time was up before anything could be sent takes nothing, also
+// with clients that do not look at the context themselves.
+func TestSlowLimits(t *testing.T) {
+	t.Parallel()
+	slow := LimitFunc(func(ctx context.Context, _ string) (Limit, error) {
+		<-ctx.Done()
+		return PerHour(10), nil
+	})
+	pipeliner, err := newClient(t, &redis.Options{Addr: sharedAddr()}).AutoPipeline()
+	require.NoError(t, err)
+	r, err := NewFixedWindow(pipeliner, slow, WithPrefix(uniqueKey(t)))
+	require.NoError(t, err)
+	m, err := NewMemory(FixedWindow, slow)
+	require.NoError(t, err)
+	for _, l := range []Limiter{r, m} {
+		for range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			_, err := l.Allow(ctx, "key")
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+	}
+	require.Empty(t, keysOf(t, r))
+	require.Zero(t, m.Len())
+}
+
 // FuzzReply: whatever a server answers, a call returns a Result within bounds
 // or an error.
 func FuzzReply(f *testing.F) {
@@ -301,31 +356,58 @@ func TestErrors(t *testing.T) {
 	err := error(&callError{TokenBucket, strings.Repeat("a\n", 500), cause})
 	require.ErrorIs(t, err, cause)
 	require.Equal(t, `ratelimit: token_bucket: key "`+strings.Repeat(`a\n`, 32)+`"...: away`, err.Error())
+	err = &callError{TokenBucket, strings.Repeat("ü", 64), cause}
+	require.Equal(t, `ratelimit: token_bucket: key "`+strings.Repeat("ü", 32)+`"...: away`, err.Error())
+	err = &callError{TokenBucket, "x" + strings.Repeat("ü", 64), cause}
+	require.Equal(t, `ratelimit: token_bucket: key "x`+strings.Repeat("ü", 31)+`"...: away`, err.Error())
 	require.Equal(t, "ratelimit: fixed_window: invalid limit", (&callError{FixedWindow, "", ErrInvalidLimit}).Error())
 }
 
-// A panic in a client's hook is an error, not the end of the process.
-func TestPanickingHook(t *testing.T) {
+// A hook of the client that panics, or ends its goroutine, is an error: not the
+// end of the process, nor a call that waits for its context.
+func TestHooksThatDoNotReturn(t *testing.T) {
 	t.Parallel()
-	rdb := newClient(t, &redis.Options{Addr: sharedAddr()})
-	rdb.AddHook(panicking{})
-	r, err := NewTokenBucket(rdb, PerSecond(5))
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	_, err = r.Allow(ctx, "key")
-	require.ErrorContains(t, err, "panicked: a hook")
+	for want, end := range map[string]func(){
+		"panicked: a hook":    func() { panic("a hook") },
+		"ended its goroutine": runtime.Goexit,
+	} {
+		rdb := newClient(t, &redis.Options{Addr: sharedAddr()})
+		rdb.AddHook(processHook(func(redis.ProcessHook) redis.ProcessHook {
+			return func(context.Context, redis.Cmder) error {
+				end()
+				return nil
+			}
+		}))
+		r, err := NewTokenBucket(rdb, PerSecond(5))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		_, err = r.Allow(ctx, "key")
+		cancel()
+		require.ErrorContains(t, err, want)
+	}
 }
 
-type panicking struct{}
+// A processHook is a hook for single commands.
+type processHook func(redis.ProcessHook) redis.ProcessHook
 
-func (panicking) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (panicking) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(context.Context, redis.Cmder) error { panic("a hook") }
-}
+func (processHook) DialHook(next redis.DialHook) redis.DialHook            { return next }
+func (h processHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return h(next) }
 
-func (panicking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (processHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
+}
+
+// A limiter that no constructor has made says so.
+func TestZeroLimiters(t *testing.T) {
+	t.Parallel()
+	for _, l := range []Limiter{new(Redis), new(Memory)} {
+		_, err := l.Allow(t.Context(), "key")
+		require.ErrorContains(t, err, "not made by its constructor")
+		_, err = l.Peek(t.Context(), "key")
+		require.ErrorContains(t, err, "not made by its constructor")
+	}
+	require.ErrorContains(t, new(Redis).Reset(t.Context(), "key"), "not made by its constructor")
+	require.NoError(t, new(Memory).Reset(t.Context(), "key"))
 }
 
 func TestDidNotRun(t *testing.T) {

@@ -38,7 +38,7 @@ type Limit struct {
 }
 
 // Unlimited is the limit of who has none: every call is allowed, and Redis is
-// not asked.
+// not asked. It is any Limit with a Rate of math.MaxInt.
 var Unlimited = Limit{Rate: unlimited, Period: 1}
 
 // Per is rate units every period.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // A Limiter decides, for each key by itself, whether a call may go ahead.
@@ -24,7 +25,9 @@ type Limiter interface {
 	// of Never.
 	AllowN(ctx context.Context, key string, n int) (Result, error)
 
-	// Peek tells what Allow would answer. It takes nothing and writes nothing.
+	// Peek tells what Allow would answer. It takes nothing and writes nothing,
+	// so it does not settle what a changed limit or a clock set back has left
+	// open either: there it is the next Allow whose RetryAfter can be relied on.
 	Peek(ctx context.Context, key string) (Result, error)
 
 	// Reset forgets what key has used. It is no error if that is nothing.
@@ -81,10 +84,12 @@ type callError struct {
 func (e *callError) Error() string {
 	s := "ratelimit: " + string(e.algorithm) + ": "
 	if e.key != "" {
-		const longest = 64
 		key, more := e.key, ""
-		if len(key) > longest {
-			key, more = key[:longest], "..."
+		if cut := 64; len(key) > cut {
+			for cut > 60 && !utf8.RuneStart(key[cut]) {
+				cut--
+			}
+			key, more = key[:cut], "..."
 		}
 		s += "key " + strconv.Quote(key) + more + ": "
 	}

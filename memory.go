@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"crypto/sha256"
@@ -41,45 +42,44 @@ type memoryKey struct {
 const DefaultMaxKeys = 1_000_000
 
 // A MemoryOption changes what NewMemory makes.
-type MemoryOption func(*Memory)
+type MemoryOption func(*memoryOptions)
+
+type memoryOptions struct{ maxKeys int }
 
 // WithMaxKeys sets how many keys are kept: at least 1, DefaultMaxKeys if not
 // set. A key takes about 250 bytes beside its own text; in a sliding window log
 // 8 to 32 more for each unit that counts.
 func WithMaxKeys(n int) MemoryOption {
-	return func(m *Memory) { m.maxKeys = n }
+	return func(o *memoryOptions) { o.maxKeys = n }
 }
 
 // NewMemory makes a Limiter that keeps its state in process. The error is
 // ErrInvalidLimit for a static Limit out of bounds, or says what is wrong with
 // the algorithm or an option.
 func NewMemory(algorithm Algorithm, limits Limits, options ...MemoryOption) (*Memory, error) {
-	m := &Memory{
-		algorithm: algorithm,
-		limits:    limits,
-		maxKeys:   DefaultMaxKeys,
-		began:     time.Now(),
-		keys:      make(map[string]*memoryKey),
-	}
+	o := memoryOptions{maxKeys: DefaultMaxKeys}
 	for _, option := range options {
 		if option != nil {
-			option(m)
+			option(&o)
 		}
 	}
-	if err := m.check(); err != nil {
+	if err := cmp.Or(algorithm.check(), o.check(), checkLimits(algorithm, limits)); err != nil {
 		return nil, &callError{algorithm: algorithm, cause: err}
 	}
-	return m, nil
+	return &Memory{
+		algorithm: algorithm,
+		limits:    limits,
+		maxKeys:   o.maxKeys,
+		began:     time.Now(),
+		keys:      make(map[string]*memoryKey),
+	}, nil
 }
 
-func (m *Memory) check() error {
-	if m.algorithm.newTwin() == nil {
-		return fmt.Errorf("there is no algorithm %q", string(m.algorithm))
+func (o memoryOptions) check() error {
+	if o.maxKeys < 1 {
+		return fmt.Errorf("the most keys are %d, it must be at least 1", o.maxKeys)
 	}
-	if m.maxKeys < 1 {
-		return fmt.Errorf("the most keys are %d, it must be at least 1", m.maxKeys)
-	}
-	return checkLimits(m.algorithm, m.limits)
+	return nil
 }
 
 // Allow is AllowN for one unit.

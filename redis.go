@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -53,7 +54,9 @@ const maxInFlight = 1024
 const maxPrefix = 128
 
 // An Option changes what a constructor makes.
-type Option func(*Redis)
+type Option func(*redisOptions)
+
+type redisOptions struct{ prefix string }
 
 // WithPrefix sets the first part of the keys in Redis: 1 to 128 bytes without
 // braces, "ratelimit" if not set.
@@ -61,45 +64,49 @@ type Option func(*Redis)
 // Limiters of one algorithm with one prefix share their state, in one process
 // as in many. Give limiters that count different things different prefixes.
 func WithPrefix(prefix string) Option {
-	return func(r *Redis) { r.prefix = prefix }
+	return func(o *redisOptions) { o.prefix = prefix }
 }
 
 // newRedis makes a limiter without talking to Redis, so that a service starts
 // also while Redis is away.
 func newRedis(algorithm Algorithm, rdb redis.UniversalClient, limits Limits, options []Option) (*Redis, error) {
-	r := &Redis{
+	o := redisOptions{prefix: "ratelimit"}
+	for _, option := range options {
+		if option != nil {
+			option(&o)
+		}
+	}
+	if err := cmp.Or(checkClient(rdb), o.check(), checkLimits(algorithm, limits)); err != nil {
+		return nil, &callError{algorithm: algorithm, cause: err}
+	}
+	return &Redis{
 		rdb:       rdb,
 		limits:    limits,
 		algorithm: algorithm,
 		script:    algorithm.script(),
-		prefix:    "ratelimit",
+		prefix:    o.prefix + ":" + string(algorithm) + ":",
 		slots:     make(chan struct{}, maxInFlight),
-	}
-	for _, option := range options {
-		if option != nil {
-			option(r)
-		}
-	}
-	if err := r.check(); err != nil {
-		return nil, &callError{algorithm: algorithm, cause: err}
-	}
-	r.prefix += ":" + string(algorithm) + ":"
-	return r, nil
+	}, nil
 }
 
-func (r *Redis) check() error {
-	switch {
-	case isNil(r.rdb):
+func checkClient(rdb redis.UniversalClient) error {
+	if isNil(rdb) {
 		return errors.New("the Redis client is nil")
-	case len(r.prefix) < 1 || len(r.prefix) > maxPrefix:
-		return fmt.Errorf("the prefix has %d bytes, it must have 1 to %d", len(r.prefix), maxPrefix)
-	case strings.ContainsAny(r.prefix, "{}"):
-		return fmt.Errorf("the prefix %q has a brace, which would change the hash tag", r.prefix)
 	}
-	if _, ok := r.rdb.(redis.Pipeliner); ok {
+	if _, ok := rdb.(redis.Pipeliner); ok {
 		return errors.New("the Redis client is a Pipeliner, which answers only when it is executed")
 	}
-	return checkLimits(r.algorithm, r.limits)
+	return nil
+}
+
+func (o redisOptions) check() error {
+	if len(o.prefix) < 1 || len(o.prefix) > maxPrefix {
+		return fmt.Errorf("the prefix has %d bytes, it must have 1 to %d", len(o.prefix), maxPrefix)
+	}
+	if strings.ContainsAny(o.prefix, "{}") {
+		return fmt.Errorf("the prefix %q has a brace, which would change the hash tag", o.prefix)
+	}
+	return nil
 }
 
 // checkLimits checks what can be known of limits before a call.
@@ -107,7 +114,10 @@ func checkLimits(a Algorithm, limits Limits) error {
 	if isNil(limits) {
 		return fmt.Errorf("%w: the Limits are nil", ErrInvalidLimit)
 	}
-	if l, ok := limits.(Limit); ok {
+	switch l := limits.(type) {
+	case Limit:
+		return l.check(a)
+	case *Limit:
 		return l.check(a)
 	}
 	return nil
@@ -143,6 +153,9 @@ func (r *Redis) Peek(ctx context.Context, key string) (Result, error) {
 // Reset forgets what key has used.
 func (r *Redis) Reset(ctx context.Context, key string) error {
 	err := checkKey(key)
+	if err == nil && r.rdb == nil {
+		err = errNotMade
+	}
 	if err == nil {
 		_, err = r.guard(ctx, func() (answer, error) {
 			return answer{}, r.rdb.Unlink(ctx, r.redisKey(key)).Err()
@@ -180,6 +193,9 @@ func prepare(ctx context.Context, a Algorithm, limits Limits, key string, n int,
 	if err := checkKey(key); err != nil {
 		return Limit{}, request{}, err
 	}
+	if limits == nil {
+		return Limit{}, request{}, errNotMade
+	}
 	if n < 1 {
 		return Limit{}, request{}, fmt.Errorf("%w: it is %d, it must be at least 1", ErrInvalidN, n)
 	}
@@ -192,9 +208,14 @@ func prepare(ctx context.Context, a Algorithm, limits Limits, key string, n int,
 		if err = l.check(a); err != nil {
 			return Limit{}, request{}, err
 		}
+		if err = ctx.Err(); err != nil { // it may have taken its time
+			return Limit{}, request{}, err
+		}
 	}
 	return l, a.request(l, n, peek), nil
 }
+
+var errNotMade = errors.New("the limiter was not made by its constructor")
 
 func checkKey(key string) error {
 	if key == "" {
@@ -221,6 +242,9 @@ func (r *Redis) redisKey(key string) string {
 // guard runs f and comes back when ctx ends, also if f does not: a client does
 // not heed its context while it reads. f then ends by the client's timeouts.
 func (r *Redis) guard(ctx context.Context, f func() (answer, error)) (answer, error) {
+	if err := ctx.Err(); err != nil {
+		return answer{}, err
+	}
 	if ctx.Done() == nil {
 		return f()
 	}
@@ -235,16 +259,19 @@ func (r *Redis) guard(ctx context.Context, f func() (answer, error)) (answer, er
 	}
 	done := make(chan outcome, 1)
 	go func() {
+		o := outcome{err: errors.New("the Redis client ended its goroutine")}
 		defer func() {
 			<-r.slots
-			// A hook of the client panicked: not on the goroutine of a server
-			// that recovers, so it would end the process.
+			// If a hook of the client panics, that is not on a goroutine of a
+			// server that recovers, so it would end the process.
 			if p := recover(); p != nil {
-				done <- outcome{err: fmt.Errorf("the Redis client panicked: %v", p)}
+				o.err = fmt.Errorf("the Redis client panicked: %v", p)
 			}
+			done <- o
 		}()
-		a, err := f()
-		done <- outcome{a, err}
+		if ctx.Err() == nil { // else the caller has gone, and not all clients look
+			o.answer, o.err = f()
+		}
 	}()
 	select {
 	case o := <-done:

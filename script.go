@@ -59,9 +59,11 @@ func (s *script) run(ctx context.Context, rdb redis.UniversalClient, key string,
 }
 
 // unknownScript tells that a script did not run for want of its text. Proxies
-// word it in their own ways, so the word is looked for anywhere.
+// word it in their own ways, so the word is looked for anywhere in what the
+// server said; but not in what a hook of the client adds, such as the key.
 func unknownScript(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "NOSCRIPT")
+	var said redis.Error
+	return errors.As(err, &said) && strings.Contains(said.Error(), "NOSCRIPT")
 }
 
 // load puts the script where key lives. A failure shows at the next EVALSHA.

@@ -13,7 +13,8 @@
 --   retry      µs until the same request would be allowed; 0 if it is, -1 never
 --   reset      µs until the key is as if it had never been used
 --
--- No number here reaches 2^53, so that doubles hold them all exactly.
+-- No number here reaches 2^53, so that doubles hold them all exactly. A product
+-- may: + 0.0 makes it a double where Lua has integers, which would wrap around.
 local floor, ceil = math.floor, math.ceil
 
 local now = tonumber(ARGV[1])
@@ -40,7 +41,7 @@ local function muldiv(a, b, c)
     quotient, rest = quotient * 128 + whole, rest - whole * c
     digit = digit / 128
   end
-  return skipped * b + quotient, rest
+  return floor((skipped + 0.0) * b + quotient), rest
 end
 
 -- The µs, rounded up, in which rate a period makes units less credit / period.
@@ -62,10 +63,10 @@ end
 
 -- The same for a key that a refused call leaves as it is, where the limit or
 -- the clock has changed since it was written, or somebody took its TTL away.
--- 5 ms either way are no difference, for time that goes on.
+-- Some ms are no difference: a TTL is rounded, and time may go on meanwhile.
 local function mend(i, reset)
   local left = redis.call('PTTL', KEYS[i]) * 1000
-  if left < 0 or left < reset - 5000 or left > reset + 5000 then
+  if left < 0 or left < reset - 2000 or left > reset + 3000 then
     expire(i, reset)
   end
 end

@@ -8,7 +8,7 @@ local function decide(i, rate, period, burst, n)
   local level, part, at = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
   local credit, changed = 0, false
   if level and part and at then
-    credit = floor(part * period / 1e15 + 0.5)
+    credit = floor((part + 0.0) * period / 1e15 + 0.5)
     if credit >= period then
       level, credit = level + 1, credit - period
     end

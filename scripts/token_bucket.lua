@@ -8,7 +8,7 @@ local function decide(i, rate, period, burst, n)
   local tokens, part, at = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
   local credit, set_back = 0, false
   if tokens and part and at then
-    credit = floor(part * period / 1e15 + 0.5)
+    credit = floor((part + 0.0) * period / 1e15 + 0.5)
     set_back = at > now
     if not set_back then
       local whole, rest = muldiv(now - at, rate, period)
