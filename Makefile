@@ -19,17 +19,21 @@ define in-modules
 @status=0; for module in $(MODULES); do echo "== $$module"; (cd $$module && $(1)) || status=1; done; exit $$status
 endef
 
-.PHONY: help test demo plots lint fmt tidy fuzz bench ci modules
+.PHONY: help test demo quickstart plots lint fmt tidy fuzz bench ci modules
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## run every suite against a real Redis, with the race detector (TESTFLAGS="-run Name -v")
 	@bash .ci/redis
+	@bash .ci/browser
 	@if [ -z "$(RACE)" ]; then echo "no C compiler: testing without the race detector"; [ "$$CI" != true ]; fi
 	$(call in-modules,go test $(RACE) -shuffle=on -count=1 $(TESTFLAGS) ./...)
 
-demo: ## run the quick start (ARGS="...")
+demo: ## show the five algorithms on a web page, http://localhost:8080 (ARGS="-port 8081")
+	@cd examples && go run ./demo $(ARGS)
+
+quickstart: ## show them in the terminal (ARGS="-redis-addr host:port")
 	@cd examples && go run ./quickstart $(ARGS)
 
 plots: ## draw the pictures in docs/img again
