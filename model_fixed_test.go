@@ -64,7 +64,7 @@ func runFixedModel(tb testing.TB, c *choices, steps int) {
 	require.NoError(tb, moveDeadline.Load(ctx, rdb).Err())
 	require.NoError(tb, readDeadline.Load(ctx, rdb).Err())
 	key := uniqueKey(tb)
-	twin, frozen := &fixedWindowTwin{}, freezesTime(tb)
+	twin, frozen := &fixedWindowTwin{}, freezesTime()
 	limit := c.limit(FixedWindow)
 	var last answer
 	for range (steps + 99) / 100 {

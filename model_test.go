@@ -1,10 +1,12 @@
 package ratelimit
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -159,7 +161,7 @@ func newModel(tb testing.TB, a Algorithm, c *choices) *model {
 	tb.Helper()
 	m := &model{
 		algorithm: a,
-		frozen:    freezesTime(tb),
+		frozen:    freezesTime(),
 		rdb:       sharedRedis(tb),
 		now:       1_800_000_000_000_000 + c.below(1e12),
 		limit:     c.limit(a),
@@ -293,17 +295,18 @@ func (m *model) close(tb testing.TB) {
 	}
 }
 
-// freezesTime tells whether the server's clock stands while a script runs.
-func freezesTime(tb testing.TB) bool {
-	tb.Helper()
-	t, err := sharedRedis(tb).Eval(tb.Context(), `
+// freezesTime tells whether the shared server's clock stands while a script runs.
+var freezesTime = sync.OnceValue(func() bool {
+	stands, err := sharedClient().Eval(context.Background(), `
 		local a = redis.call('TIME')
 		for i = 1, 20000 do redis.call('TIME') end
 		local b = redis.call('TIME')
 		return a[1] == b[1] and a[2] == b[2] and 1 or 0`, nil).Int()
-	require.NoError(tb, err)
-	return t == 1
-}
+	if err != nil {
+		panic(err)
+	}
+	return stands == 1
+})
 
 // The scripts on Redis equal the twins, answer for answer and TTL for TTL.
 func TestScriptsEqualTwins(t *testing.T) {
