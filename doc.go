@@ -10,6 +10,9 @@
 //
 //	// 100 calls a minute for each key, at most 20 of them at once.
 //	limiter, err := ratelimit.NewTokenBucket(rdb, ratelimit.PerMinute(100).WithBurst(20))
+//	if err != nil {
+//		log.Fatal(err)
+//	}
 //
 // Ask it at every call, with a key that says who is limited:
 //

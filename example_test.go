@@ -204,8 +204,11 @@ func Example_fallBack() {
 func wait(ctx context.Context, limiter ratelimit.Limiter, key string) error {
 	for {
 		result, err := limiter.Allow(ctx, key)
-		if err != nil || result.Allowed {
+		switch {
+		case err != nil || result.Allowed:
 			return err
+		case result.RetryAfter == ratelimit.Never:
+			return errors.New("the limit blocks " + key)
 		}
 		select {
 		case <-time.After(result.RetryAfter):
@@ -560,7 +563,9 @@ func ExampleLimit_extremes() {
 	// unlimited true
 }
 
-// Each tenant has the limit of its plan.
+// Each tenant has the limit of its plan. A key without a plan gets a limit, too:
+// if the service fails open, an error for it would be a free pass for whoever
+// makes up such a key.
 func ExampleLimitFunc() {
 	plans := map[string]ratelimit.Limit{
 		"free":      ratelimit.PerHour(60).WithBurst(2),
@@ -572,7 +577,7 @@ func ExampleLimitFunc() {
 		plan, _, _ := strings.Cut(key, ":")
 		limit, ok := plans[plan]
 		if !ok {
-			return ratelimit.Limit{}, fmt.Errorf("no plan %q", plan)
+			limit = plans["free"]
 		}
 		return limit, nil
 	})
@@ -594,7 +599,7 @@ func ExampleLimitFunc() {
 	// pro:bob: true by 6000 per 1h, burst 100
 	// internal:cron: true by unlimited
 	// suspended:eve: false by 0 per 1h
-	// ratelimit: token_bucket: key "gold:zoe": no plan "gold"
+	// gold:zoe: true by 60 per 1h, burst 2
 }
 
 // A limit that changes while the service runs counts from the next call on, and

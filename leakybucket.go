@@ -15,7 +15,7 @@ var leakyBucketScript = newScript(&leakyBucketLua, clock)
 // is empty at first and leaks continuously, Rate units a Period. A call pours
 // in as many units as it asks for, if they all fit under Burst. Without a
 // Burst it holds one unit, so that calls are strictly paced: one each
-// Period / Rate.
+// Period / Rate, and a call for two is never allowed.
 //
 // It refuses what would overflow and delays nothing; a caller who wants to
 // queue waits for RetryAfter. In any time t at most Burst + t × Rate / Period

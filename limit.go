@@ -24,11 +24,13 @@ const (
 // The zero Limit is invalid, so that a forgotten one neither blocks nor opens
 // everything. A limit with a Rate of 0 and a Period blocks every call.
 type Limit struct {
-	// Rate is the units a Period: 0 to 10^12, for the sliding window log to 10^6.
+	// Rate is the units a Period: 0, which blocks, to 10^12, for the sliding
+	// window log to 10^6. The Rate of Unlimited is math.MaxInt.
 	Rate int
 
 	// Period is whole microseconds: 1 µs to 366 days. The fixed window, whose
-	// time is Redis's own expiry, rounds it up to a whole millisecond.
+	// time is Redis's own expiry, rounds it up to a whole millisecond. A plain
+	// number, as from JSON, is in nanoseconds.
 	Period time.Duration
 
 	// Burst is the most units that a bucket lets through at once: 0 to 10^12,
@@ -41,7 +43,8 @@ type Limit struct {
 // not asked. It is any Limit with a Rate of math.MaxInt.
 var Unlimited = Limit{Rate: unlimited, Period: 1}
 
-// Per is rate units every period.
+// Per is rate units every period; a rate of 0 blocks. What is out of the bounds
+// of a Limit is told by the constructor that gets it.
 func Per(rate int, period time.Duration) Limit { return Limit{Rate: rate, Period: period} }
 
 // PerSecond is rate units every second.

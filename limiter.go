@@ -34,10 +34,12 @@ type Limiter interface {
 	Reset(ctx context.Context, key string) error
 }
 
-// Never is the RetryAfter of a call that can't succeed however long it waits.
+// Never is the RetryAfter of a call that can't succeed however long it waits:
+// check for it before you sleep.
 const Never = time.Duration(math.MaxInt64)
 
-// A Result is a Limiter's decision.
+// A Result is a Limiter's decision. Beside an error it is zero: not allowed, and
+// its RetryAfter says nothing.
 type Result struct {
 	// Allowed tells whether the call may go ahead.
 	Allowed bool

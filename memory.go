@@ -82,12 +82,12 @@ func (o memoryOptions) check() error {
 	return nil
 }
 
-// Allow is AllowN for one unit.
+// Allow is AllowN for one unit: see Limiter.
 func (m *Memory) Allow(ctx context.Context, key string) (Result, error) {
 	return m.decide(ctx, key, 1, false)
 }
 
-// AllowN takes n units of key's limit, all of them or none.
+// AllowN takes n units of key's limit, all of them or none: see Limiter.
 func (m *Memory) AllowN(ctx context.Context, key string, n int) (Result, error) {
 	return m.decide(ctx, key, n, false)
 }
@@ -99,6 +99,9 @@ func (m *Memory) Peek(ctx context.Context, key string) (Result, error) {
 
 // Reset forgets what key has used.
 func (m *Memory) Reset(ctx context.Context, key string) error {
+	if m == nil || m.limits == nil {
+		return errNotMade
+	}
 	err := ctx.Err()
 	if err == nil {
 		err = checkKey(key)
@@ -122,6 +125,9 @@ func (m *Memory) Len() int {
 }
 
 func (m *Memory) decide(ctx context.Context, key string, n int, peek bool) (Result, error) {
+	if m == nil || m.limits == nil {
+		return Result{}, errNotMade
+	}
 	l, q, err := prepare(ctx, m.algorithm, m.limits, key, n, peek)
 	if err != nil {
 		return Result{}, &callError{m.algorithm, key, err}

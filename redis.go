@@ -135,12 +135,12 @@ func isNil(v any) bool {
 	}
 }
 
-// Allow is AllowN for one unit.
+// Allow is AllowN for one unit: see Limiter.
 func (r *Redis) Allow(ctx context.Context, key string) (Result, error) {
 	return r.decide(ctx, key, 1, false)
 }
 
-// AllowN takes n units of key's limit, all of them or none.
+// AllowN takes n units of key's limit, all of them or none: see Limiter.
 func (r *Redis) AllowN(ctx context.Context, key string, n int) (Result, error) {
 	return r.decide(ctx, key, n, false)
 }
@@ -152,10 +152,10 @@ func (r *Redis) Peek(ctx context.Context, key string) (Result, error) {
 
 // Reset forgets what key has used.
 func (r *Redis) Reset(ctx context.Context, key string) error {
-	err := checkKey(key)
-	if err == nil && r.rdb == nil {
-		err = errNotMade
+	if r == nil || r.rdb == nil {
+		return errNotMade
 	}
+	err := checkKey(key)
 	if err == nil {
 		_, err = r.guard(ctx, func() (answer, error) {
 			return answer{}, r.rdb.Unlink(ctx, r.redisKey(key)).Err()
@@ -168,6 +168,9 @@ func (r *Redis) Reset(ctx context.Context, key string) error {
 }
 
 func (r *Redis) decide(ctx context.Context, key string, n int, peek bool) (Result, error) {
+	if r == nil || r.rdb == nil {
+		return Result{}, errNotMade
+	}
 	l, q, err := prepare(ctx, r.algorithm, r.limits, key, n, peek)
 	if err != nil {
 		return Result{}, &callError{r.algorithm, key, err}
@@ -193,9 +196,6 @@ func prepare(ctx context.Context, a Algorithm, limits Limits, key string, n int,
 	if err := checkKey(key); err != nil {
 		return Limit{}, request{}, err
 	}
-	if limits == nil {
-		return Limit{}, request{}, errNotMade
-	}
 	if n < 1 {
 		return Limit{}, request{}, fmt.Errorf("%w: it is %d, it must be at least 1", ErrInvalidN, n)
 	}
@@ -215,7 +215,7 @@ func prepare(ctx context.Context, a Algorithm, limits Limits, key string, n int,
 	return l, a.request(l, n, peek), nil
 }
 
-var errNotMade = errors.New("the limiter was not made by its constructor")
+var errNotMade = errors.New("ratelimit: the limiter was not made by its constructor, or the constructor's error was passed over")
 
 func checkKey(key string) error {
 	if key == "" {

@@ -15,6 +15,11 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // FailOpen is a Middleware.Failed that lets the request through: for limits
 // that are a courtesy, where being up matters more than the limit. The answer
 // says nothing of limits, as nothing is known.
+//
+// It logs nothing: call it from a function that does, or a limiter that is off
+// is found out too late. It lets through whatever the error is, one of a
+// LimitFunc as well: give keys that a stranger can make up, and NoKey, a limit
+// and no error.
 func FailOpen(w http.ResponseWriter, r *http.Request, next http.Handler, _ error) {
 	next.ServeHTTP(w, r)
 }

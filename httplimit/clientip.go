@@ -27,7 +27,8 @@ func ByRemoteAddr(r *http.Request) string { return ClientIP{}.Key(r) }
 // (64:ff9b::/96) go by the IPv4 address inside. Ports and zones play no part.
 type ClientIP struct {
 	// Trusted are the networks of your proxies, and of nobody else: who is in
-	// them can pretend to be any client.
+	// them can pretend to be any client. If a proxy is missing (mind ::1 beside
+	// 127.0.0.1), all of its clients share its address as their key.
 	Trusted []netip.Prefix
 
 	// TrustUnix trusts peers that have no IP address, as on a Unix socket: for

@@ -26,6 +26,10 @@
 // has renamed r and t to a and w; both are sent, and clients pass over what they
 // do not know.) It is no standard yet.
 //
+// q is the limit's rate, or its burst where that is larger, and w the seconds,
+// rounded up, in which so many come back. A bucket that holds less than its rate
+// so never has q left. The same holds for X-RateLimit-Limit.
+//
 // A refused request gets 429 Too Many Requests, with Retry-After in whole
 // seconds, rounded up: who waits that long passes, if nobody else takes the
 // units meanwhile. A request that can never pass, since it costs more than the

@@ -26,7 +26,9 @@ type KeyFunc func(*http.Request) string
 const NoKey = "none"
 
 // ByHeader is the key in a header, such as an API key: hashed, as it may be a
-// secret. It has none where the header is missing or empty; of several lines
+// secret, such as "header:X-Api-Key:c019e836e55a62b0…". A LimitFunc that needs
+// the plan of an API key finds it in the context, where what checked the key has
+// put it. The request has no key where the header is missing or empty; of several lines
 // the first counts.
 //
 // A client can make up a new value for each request. Limit by a header behind
@@ -36,7 +38,8 @@ func ByHeader(name string) KeyFunc {
 	return func(r *http.Request) string { return hashed("header:", name, r.Header.Get(name)) }
 }
 
-// ByCookie is the key in a cookie, hashed. What ByHeader says of values that
+// ByCookie is the key in a cookie, hashed, such as "cookie:session:5feceb66ffc8…".
+// What ByHeader says of values that
 // are missing or made up is true of it too.
 func ByCookie(name string) KeyFunc {
 	return func(r *http.Request) string {
@@ -49,7 +52,7 @@ func ByCookie(name string) KeyFunc {
 }
 
 // ByBasicAuthUser is the user name of HTTP basic authentication, hashed, as some
-// services have their API key there. The password plays no part and is not
+// services have their API key there, such as "basic:81b637d8fcd2…". The password plays no part and is not
 // checked: see ByHeader on values that are made up.
 func ByBasicAuthUser(r *http.Request) string {
 	user, _, _ := r.BasicAuth()
@@ -57,7 +60,7 @@ func ByBasicAuthUser(r *http.Request) string {
 }
 
 // ByPathValue is the value of a wildcard in the pattern that matched, as it
-// stands in the path. Only a handler that is registered with the pattern has it:
+// stands in the path, such as "path:org:acme". Only a handler that is registered with the pattern has it:
 // wrap that one, not the mux.
 func ByPathValue(name string) KeyFunc {
 	return func(r *http.Request) string {
@@ -69,7 +72,7 @@ func ByPathValue(name string) KeyFunc {
 	}
 }
 
-// ByPattern is the pattern that matched: one limit for all requests to a route,
+// ByPattern is the pattern that matched, such as "route:GET /o/{org}": one limit for all requests to a route,
 // or with Join one for each client and route. As for ByPathValue, wrap the
 // handlers and not the mux.
 func ByPattern(r *http.Request) string {
@@ -83,7 +86,8 @@ func ByPattern(r *http.Request) string {
 // in Redis they would choose the cluster slot, and {id} one for a whole route.
 var escape = strings.NewReplacer("%", "%25", "|", "%7C", "{", "%7B", "}", "%7D")
 
-// Join is the key of all keys together: one limit for each combination. The parts
+// Join is the key of all keys together, such as "path:org:acme|ip:192.0.2.1": one
+// limit for each combination. The parts
 // stand between bars, with %, |, { and } in them percent-encoded, so that two
 // combinations never have the same key. A missing part is empty; if all are, the
 // request has no key. Join panics without keys or with a nil one.

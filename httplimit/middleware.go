@@ -35,8 +35,8 @@ type Middleware struct {
 	// their answers say nothing of limits. nil means none.
 	Skip func(*http.Request) bool
 
-	// Timeout is how long a decision may take before Failed is called. 0 means
-	// as long as the request's context and the limiter's own timeouts let it,
+	// Timeout is how long a decision may take before Failed is called, at least
+	// 1 ms. 0 means as long as the request's context and the limiter's own timeouts let it,
 	// which with Redis away can be seconds.
 	Timeout time.Duration
 
@@ -85,8 +85,8 @@ func (m *Middleware) check(next http.Handler) error {
 		return errors.New("Middleware.Key is nil: say who is limited, for example ByRemoteAddr")
 	case isNil(next):
 		return errors.New("the handler is nil")
-	case m.Timeout < 0:
-		return fmt.Errorf("Middleware.Timeout is %v, it must be at least 0", m.Timeout)
+	case m.Timeout != 0 && m.Timeout < time.Millisecond: // most often a number without its unit
+		return fmt.Errorf("Middleware.Timeout is %v, it must be 0 or at least 1ms", m.Timeout)
 	}
 	return checkName(m.Name)
 }

@@ -246,6 +246,7 @@ func TestHandlerPanicsOnMistakes(t *testing.T) {
 		{"Middleware.Name must be", func(m *httplimit.Middleware) { m.Name = "a\"b" }},
 		{"Middleware.Name has 65 bytes", func(m *httplimit.Middleware) { m.Name = strings.Repeat("n", 65) }},
 		{"Middleware.Timeout is -1ns", func(m *httplimit.Middleware) { m.Timeout = -1 }},
+		{"Middleware.Timeout is 50ns, it must be 0 or at least 1ms", func(m *httplimit.Middleware) { m.Timeout = 50 }},
 	} {
 		bad := good
 		test.spoil(&bad)

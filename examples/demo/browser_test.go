@@ -60,6 +60,9 @@ func (v *visit) changesTheLimit(t *testing.T) {
 	v.fill(`[name="rate"]`, "101")
 	require.Equal(t, "true", v.attribute(`[name="rate"]`, "aria-invalid"))
 	require.Equal(t, "1 to 100", v.text("#rate-hint"))
+	at := v.demo.state().Now
+	eventually(t, func() bool { return v.demo.state().Now > at+500 }, "time stands still") // and stays so
+	require.Equal(t, "true", v.attribute(`[name="rate"]`, "aria-invalid"))
 	v.fill(`[name="rate"]`, "5")
 	require.Empty(t, v.attribute(`[name="rate"]`, "aria-invalid"))
 	require.Equal(t, 5, v.demo.state().Config.Rate)
@@ -165,6 +168,7 @@ func TestLooks(t *testing.T) {
 	d.post("/traffic", map[string]any{"mode": boundary}, http.StatusOK, nil)
 	eventually(t, func() bool { return d.state().Traffic.Mode == pause }, "the spike does not end")
 	time.Sleep(800 * time.Millisecond) // for a gap to see
+	b.screenshot("demo-spike", chromedp.CaptureScreenshot())
 	d.post("/traffic", map[string]any{"mode": random, "per_second": 8}, http.StatusOK, nil)
 	time.Sleep(3 * time.Second)
 	for _, width := range []int64{1280, 390} {

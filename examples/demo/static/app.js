@@ -28,7 +28,7 @@ function onState(state) {
 }
 
 function showServer({ name, embedded, up, error }) {
-  const text = embedded ? `${name}. Start a Redis there to use it.` : name;
+  const text = embedded ? `${name}. To use one, start it there, and the demo again.` : name;
   if ($('server').textContent !== text) $('server').textContent = text;
   $('server-mark').classList.toggle('down', !up);
   banner(up ? '' : `No decisions: ${error}. This page goes on by itself when Redis is back.`);

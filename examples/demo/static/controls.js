@@ -30,15 +30,14 @@ export function applyBounds(bounds) {
   }
 }
 
-// show brings the controls up to date, but for what is being typed.
+// show brings the controls up to date, but for what is being typed, or has been
+// typed and is wrong: that stays, marked, until it is put right.
 export function show(state) {
   for (const [name, value] of Object.entries({ ...state.config, per_second: state.traffic.per_second })) {
     const input = inputs[name];
     const text = String(name === 'period_ms' ? value / 1000 : value);
-    if (document.activeElement !== input && !pending.has(input) && input.value !== text) {
-      input.value = text;
-      mark(input, true);
-    }
+    const typed = document.activeElement === input || pending.has(input) || input.hasAttribute('aria-invalid');
+    if (!typed) input.value = text;
   }
   traffic = state.traffic;
   for (const button of document.querySelectorAll('[data-mode]')) {
