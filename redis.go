@@ -259,7 +259,7 @@ func (r *Redis) guard(ctx context.Context, f func() (answer, error)) (answer, er
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		o := outcome{err: errors.New("the Redis client ended its goroutine")}
+		o := outcome{err: errEnded}
 		defer func() {
 			<-r.slots
 			// If a hook of the client panics, that is not on a goroutine of a
@@ -269,9 +269,11 @@ func (r *Redis) guard(ctx context.Context, f func() (answer, error)) (answer, er
 			}
 			done <- o
 		}()
-		if ctx.Err() == nil { // else the caller has gone, and not all clients look
-			o.answer, o.err = f()
+		if err := ctx.Err(); err != nil { // the caller has gone, and not all clients look
+			o.err = err
+			return
 		}
+		o.answer, o.err = f()
 	}()
 	select {
 	case o := <-done:
@@ -280,6 +282,9 @@ func (r *Redis) guard(ctx context.Context, f func() (answer, error)) (answer, er
 		return answer{}, ctx.Err()
 	}
 }
+
+// errEnded is the outcome of a call whose goroutine a hook of the client has ended.
+var errEnded = errors.New("the Redis client ended its goroutine")
 
 // contextError says of a failed call whose time is up that this is why: a
 // client reports it in many ways, and a moment before the context does.
