@@ -56,6 +56,8 @@
 //     before, if nobody else takes units meanwhile. A call that can never succeed
 //     is told [Never]. Where Redis keeps only milliseconds, as for the fixed
 //     window, exact means to the millisecond.
+//     After a limit has changed it is exact again with the next Allow, but for
+//     3 ms by which the key may be gone early.
 //   - No goroutine outlives a call by more than the client's own timeouts.
 //     Nothing runs in the background, and there is nothing to close.
 //   - Every key in Redis expires, by the time when it has nothing more to tell.

@@ -121,35 +121,3 @@ func (spike) Pace(elapsed time.Duration, hits uint64) (wait time.Duration, stop 
 
 // Rate is the most requests a second, which vegeta wants to know.
 func (spike) Rate(time.Duration) float64 { return float64(time.Second / interval) }
-
-// mostWithin is the most requests that were surely decided within one period:
-// a decision falls between the request and its answer.
-func mostWithin(period time.Duration, admitted []*vegeta.Result) (most int) {
-	for i, first := range admitted {
-		n := 0
-		for _, r := range admitted[i:] {
-			if r.End().Sub(first.Timestamp) < period {
-				n++
-			}
-		}
-		most = max(most, n)
-	}
-	return most
-}
-
-// bars draws how many were admitted in each 100 ms, two columns wide.
-func bars(admitted []*vegeta.Result) string {
-	const bin, bins = 100 * time.Millisecond, 13
-	levels := []rune(" ▁▂▃▄▅▆▇█")
-	var counts [bins]int
-	for _, r := range admitted {
-		at := r.Timestamp.Sub(admitted[0].Timestamp)
-		counts[min(at/bin, bins-1)]++
-	}
-	var drawn strings.Builder
-	for _, n := range counts {
-		level := levels[min((n*8+19)/20, 8)] // of 20, rounded up
-		drawn.WriteString(strings.Repeat(string(level), 2))
-	}
-	return drawn.String()
-}
