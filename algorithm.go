@@ -61,48 +61,127 @@ func (a Algorithm) check() error {
 // A twin is what one key has used, in process. It decides as the script does,
 // number for number; its zero value is a key that was never used.
 type twin interface {
-	// decide answers q at the time now in µs.
-	decide(now int64, q request) answer
+	// look is what the key has used as of now, in µs.
+	look(now int64, q request) view
+
+	// wait is the µs until n more units are free, where they are not now.
+	wait(now int64, q request, v view, n int64) int64
+
+	// put takes n units, gives back -n, or only puts right what a changed limit
+	// or clock has left. It does not change anything in a peek.
+	put(now int64, q request, v view, n int64) answer
 }
+
+// A view is the state of a key as of one moment.
+type view struct {
+	free    int64    // units that could be taken; below 0 in debt
+	state   [3]int64 // in the algorithm's own terms
+	changed bool     // it must be written even if nothing is taken
+}
+
+// A mode is what a request does with its units.
+type mode string
+
+const (
+	take   mode = "take"   // all of them or none
+	upTo   mode = "upto"   // as many as are free
+	charge mode = "charge" // whatever is free, down to a debt of one capacity
+	peek   mode = "peek"
+)
 
 // A request is what an algorithm is asked.
 type request struct {
+	mode     mode
 	rate     int64
 	period   int64 // µs
 	capacity int64 // the most units at once
 	n        int64
-	peek     bool
 }
 
 // An answer is what an algorithm says, in µs.
 type answer struct {
+	granted   int64 // units taken, or in a peek those that could be
 	remaining int64
 	retry     int64 // 0: allowed, never: in no time
 	reset     int64
-	ttl       int64 // ms that what was written counts; 0: nothing was written. Twins only.
+	ttl       int64 // ms that what was written counts; 0: nothing was written, gone: it was deleted. Twins only.
 }
 
-const never = -1
+const (
+	never = -1
+	gone  = -1
+)
 
-// mend gives the answer to a refused call a ttl where the key, which expires
-// at expires in ms, would not live as long as it counts: see head.lua.
+// decide answers q at the time now in µs: see tail.lua.
+func decide(t twin, now int64, q request) answer {
+	v, n, retry := t.look(now, q), q.n, int64(0)
+	switch {
+	case q.mode == charge:
+		return t.put(now, q, v, min(n, max(v.free+q.capacity, 0))).peeked(t, now, q)
+	case q.mode == upTo && n > v.free:
+		n = max(v.free, 1)
+	}
+	granted := n
+	switch {
+	case n > q.capacity:
+		granted, retry = 0, never
+	case n > v.free:
+		granted, retry = 0, t.wait(now, q, v, n)
+	}
+	taken := granted
+	if q.mode == peek {
+		taken = 0
+	}
+	a := t.put(now, q, v, taken)
+	a.granted, a.retry, a.remaining = granted, retry, max(a.remaining, 0)
+	return a
+}
+
+// writes tells whether putting n units writes a state that counts for a.reset
+// µs, and gives a its ttl.
+func (a *answer) writes(now int64, q request, v view, n int64) bool {
+	switch {
+	case q.mode == peek || n == 0 && !v.changed:
+		return false
+	case a.reset > 0:
+		a.ttl = ttl(now, a.reset)
+		return true
+	case n < 0:
+		a.ttl = gone
+	}
+	return false
+}
+
+// peeked is a as the answer to a peek for one unit, asked after it.
+func (a answer) peeked(t twin, now int64, q request) answer {
+	if a.granted = 1; a.remaining < 1 {
+		q.mode = peek
+		a.granted, a.remaining = 0, 0
+		a.retry = t.wait(now, q, t.look(now, q), 1)
+	}
+	return a
+}
+
+// mend gives the answer to a call that left its key as it was a ttl where the
+// key, which expires at expires in ms, would not live as long as it counts: see
+// head.lua.
 func (a answer) mend(now, expires int64, q request) answer {
 	left := expires - now/1000
-	if off := left*1000 - a.reset; !q.peek && a.ttl == 0 && a.reset > 0 && (off < -2000 || off > 3000) {
+	if off := left*1000 - a.reset; q.mode != peek && a.ttl == 0 && a.reset > 0 && (off < -2000 || off > 3000) {
 		a.ttl = ttl(now, a.reset)
 	}
 	return a
 }
 
 // request puts a checked limit in an algorithm's terms.
-func (a Algorithm) request(l Limit, n int, peek bool) request {
+func (a Algorithm) request(l Limit, n int, m mode) request {
 	capacity := int64(l.capacity(a))
 	return request{
+		mode:     m,
 		rate:     int64(l.Rate),
 		period:   l.Period.Microseconds(),
 		capacity: capacity,
-		n:        min(int64(n), capacity+1), // never beyond exact numbers, refused all the same
-		peek:     peek,
+		n:        min(max(int64(n), -2*capacity), 2*capacity+1), // never beyond exact numbers, nor what makes a difference
 	}
 }
 
@@ -121,13 +200,13 @@ func (a answer) result(l Limit) Result {
 	return r
 }
 
-// fixed is the result of a limit that needs no state, if l is one.
-func (l Limit) fixed() (Result, bool) {
+// fixed is the answer to n of a limit that needs no state, if l is one.
+func (l Limit) fixed(n int) (granted int, r Result, ok bool) {
 	switch l.Rate {
 	case unlimited:
-		return Result{Allowed: true, Limit: l, Remaining: unlimited}, true
+		return n, Result{Allowed: true, Limit: l, Remaining: unlimited}, true
 	case 0:
-		return Result{Limit: l, RetryAfter: Never}, true
+		return 0, Result{Limit: l, RetryAfter: Never}, true
 	}
-	return Result{}, false
+	return 0, Result{}, false
 }

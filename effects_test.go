@@ -159,8 +159,8 @@ func TestLogIsSmall(t *testing.T) {
 	require.NoError(t, err)
 	pipe := rdb.Pipeline()
 	for range 10_000 {
-		q := r.algorithm.request(PerHour(10_000), 1, false)
-		pipe.Eval(t.Context(), r.script.text, []string{r.redisKey("key")}, 0, "take", q.rate, q.period, q.capacity, 1)
+		q := r.algorithm.request(PerHour(10_000), 1, take)
+		pipe.Eval(t.Context(), r.script.text, []string{r.redisKey("key")}, append([]any{0}, q.argv()...)...)
 	}
 	_, err = pipe.Exec(t.Context())
 	require.NoError(t, err)

@@ -34,40 +34,42 @@ type fixedWindowTwin struct {
 	count, end int64 // end in ms
 }
 
-func (w *fixedWindowTwin) decide(now int64, q request) answer {
-	tick, window := now/1000, millis(q.period)
-	count, left := w.count, w.end-tick
+func (w *fixedWindowTwin) look(now int64, q request) view {
+	count, left, window := w.count, w.end-now/1000, millis(q.period)
 	mended := left > window
 	if mended {
 		left = window
 	}
-	fresh := left <= 0
-	if fresh {
+	if left <= 0 {
 		count, left = 0, 0
 	}
+	return view{free: q.rate - count, state: [3]int64{count, left}, changed: mended}
+}
 
-	var a answer
-	switch {
-	case q.n > q.capacity:
-		a.retry = never
-	case count+q.n > q.rate:
-		a.retry = left * 1000
-	case !q.peek:
-		count += q.n
-		if fresh {
-			left, mended = window, true
-		}
+func (w *fixedWindowTwin) wait(_ int64, _ request, v view, _ int64) int64 {
+	return v.state[1] * 1000
+}
+
+func (w *fixedWindowTwin) put(now int64, q request, v view, n int64) answer {
+	count, left := max(v.state[0]+n, 0), v.state[1]
+	if n > 0 && left == 0 {
+		left, v.changed = millis(q.period), true
 	}
-	a.remaining = max(q.rate-count, 0)
-	a.reset = left * 1000
-	if q.peek {
+	if n < 0 && count == 0 {
+		left = 0
+	}
+	a := answer{remaining: q.rate - count, reset: left * 1000}
+	if q.mode == peek {
 		return a
 	}
-	if a.retry == 0 || mended {
-		*w = fixedWindowTwin{count, tick + left}
-	}
-	if mended {
+	switch {
+	case n < 0 && count == 0:
+		a.ttl = gone
+	case v.changed:
 		a.ttl = left
+	}
+	if n != 0 || v.changed {
+		*w = fixedWindowTwin{count, now/1000 + left}
 	}
 	return a
 }

@@ -33,11 +33,14 @@ func NewLeakyBucket(rdb redis.UniversalClient, limits Limits, options ...Option)
 
 type leakyBucketTwin struct {
 	bucketPart
-	level, at int64
+	level, at int64 // level as the script stores it
 }
 
-func (b *leakyBucketTwin) decide(now int64, q request) answer {
-	level, credit := b.level, b.creditIn(q.period)
+func (b *leakyBucketTwin) look(now int64, q request) view {
+	level, credit, debt := b.level, b.creditIn(q.period), b.level < 0
+	if debt {
+		level = q.capacity - 1 - level
+	}
 	if credit >= q.period {
 		level, credit = level+1, credit-q.period
 	}
@@ -51,28 +54,40 @@ func (b *leakyBucketTwin) decide(now int64, q request) answer {
 	}
 	if level < 0 {
 		level, credit = 0, 0
-	} else if level > q.capacity || level == q.capacity && credit > 0 {
-		level, credit, changed = q.capacity, 0, true
 	}
+	most := q.capacity
+	if debt {
+		most *= 2
+	}
+	if level > most || level == most && credit > 0 {
+		level, credit, changed = most, 0, true
+	}
+	return view{free: q.capacity - leakyUsed(level, credit), state: [3]int64{level, credit}, changed: changed}
+}
 
-	free := q.capacity - level
+// leakyUsed is the units that are not free: a part of one takes up a whole one.
+func leakyUsed(level, credit int64) int64 {
 	if credit > 0 {
-		free--
+		return level + 1
 	}
-	var a answer
-	switch {
-	case q.n > q.capacity:
-		a.retry = never
-	case q.n > free:
-		a.retry = span(level+q.n-q.capacity, -credit, q.rate, q.period)
-	case !q.peek:
-		level, free = level+q.n, free-q.n
+	return level
+}
+
+func (b *leakyBucketTwin) wait(_ int64, q request, v view, n int64) int64 {
+	return span(v.state[0]+n-q.capacity, -v.state[1], q.rate, q.period)
+}
+
+func (b *leakyBucketTwin) put(now int64, q request, v view, n int64) answer {
+	level, credit := v.state[0]+n, v.state[1]
+	if level < 0 {
+		level, credit = 0, 0
 	}
-	a.remaining = free
-	a.reset = span(level, -credit, q.rate, q.period)
-	if !q.peek && (a.retry == 0 || changed && a.reset > 0) {
+	a := answer{remaining: q.capacity - leakyUsed(level, credit), reset: span(level, -credit, q.rate, q.period)}
+	if a.writes(now, q, v, n) {
+		if a.remaining < 0 {
+			level = q.capacity - 1 - level
+		}
 		*b = leakyBucketTwin{bucketPart{credit, q.period}, level, now}
-		a.ttl = ttl(now, a.reset)
 	}
 	return a
 }

@@ -35,7 +35,7 @@ type memoryKey struct {
 	key     string
 	state   twin
 	expires int64 // ms, as a key in Redis expires: it counts until this has passed
-	index   int   // in the queue
+	index   int   // in the queue, -1 if it is not kept
 }
 
 // DefaultMaxKeys is how many keys a Memory keeps unless WithMaxKeys says else.
@@ -84,17 +84,20 @@ func (o memoryOptions) check() error {
 
 // Allow is AllowN for one unit: see Limiter.
 func (m *Memory) Allow(ctx context.Context, key string) (Result, error) {
-	return m.decide(ctx, key, 1, false)
+	_, result, err := m.decide(ctx, key, 1, take)
+	return result, err
 }
 
 // AllowN takes n units of key's limit, all of them or none: see Limiter.
 func (m *Memory) AllowN(ctx context.Context, key string, n int) (Result, error) {
-	return m.decide(ctx, key, n, false)
+	_, result, err := m.decide(ctx, key, n, take)
+	return result, err
 }
 
 // Peek tells what Allow would answer. It takes nothing and writes nothing.
 func (m *Memory) Peek(ctx context.Context, key string) (Result, error) {
-	return m.decide(ctx, key, 1, true)
+	_, result, err := m.decide(ctx, key, 1, peek)
+	return result, err
 }
 
 // Reset forgets what key has used.
@@ -124,45 +127,60 @@ func (m *Memory) Len() int {
 	return len(m.keys)
 }
 
-func (m *Memory) decide(ctx context.Context, key string, n int, peek bool) (Result, error) {
+// decide also tells how many units were granted.
+func (m *Memory) decide(ctx context.Context, key string, n int, mode mode) (int, Result, error) {
 	if m == nil || m.limits == nil {
-		return Result{}, errNotMade
+		return 0, Result{}, errNotMade
 	}
-	l, q, err := prepare(ctx, m.algorithm, m.limits, key, n, peek)
+	l, q, err := prepare(ctx, m.algorithm, m.limits, key, n, mode)
 	if err != nil {
-		return Result{}, &callError{m.algorithm, key, err}
+		return 0, Result{}, &callError{m.algorithm, key, err}
 	}
-	if result, ok := l.fixed(); ok {
-		return result, nil
+	if granted, result, ok := l.fixed(n); ok {
+		return granted, result, nil
 	}
-	return m.answer(memoryName(key), q).result(l), nil
-}
-
-func (m *Memory) answer(name string, q request) answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	// Read under the lock, so that no call sees an earlier time than one before it.
-	now := time.Since(m.began).Microseconds()
+	now := m.now()
+	k := m.find(memoryName(key), now)
+	a := decide(k.state, now, q)
+	m.keep(k, now, q, a)
+	return int(a.granted), a.result(l), nil
+}
+
+// now is the time in µs. It is read under the lock, so that no call sees an
+// earlier time than one before it.
+func (m *Memory) now() int64 { return time.Since(m.began).Microseconds() }
+
+// find is the key as of now, a new one if there is none.
+func (m *Memory) find(name string, now int64) *memoryKey {
 	k := m.keys[name]
 	if k != nil && k.expires < now/1000 {
 		m.remove(k)
 		k = nil
 	}
-	if k != nil {
-		a := k.state.decide(now, q).mend(now, k.expires, q)
-		if a.ttl != 0 {
-			m.renew(k, now/1000+a.ttl)
-		}
-		return a
+	if k == nil {
+		k = &memoryKey{key: name, state: m.algorithm.newTwin(), index: -1}
 	}
-	state := m.algorithm.newTwin()
-	a := state.decide(now, q)
-	if a.ttl != 0 {
+	return k
+}
+
+// keep keeps what the answer a has left of a key.
+func (m *Memory) keep(k *memoryKey, now int64, q request, a answer) {
+	if k.index >= 0 {
+		a = a.mend(now, k.expires, q)
+	}
+	switch {
+	case a.ttl == gone && k.index >= 0:
+		m.remove(k)
+	case a.ttl > 0 && k.index >= 0:
+		m.renew(k, now/1000+a.ttl)
+	case a.ttl > 0:
 		m.makeRoom(now / 1000)
-		// The key's text may be part of a larger one, which must not stay.
-		m.add(&memoryKey{key: strings.Clone(name), state: state, expires: now/1000 + a.ttl})
+		k.key = strings.Clone(k.key) // it may be part of a larger text, which must not stay
+		k.expires = now/1000 + a.ttl
+		m.add(k)
 	}
-	return a
 }
 
 // memoryName is what a caller's key is kept under: a long one by its start and

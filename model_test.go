@@ -100,6 +100,10 @@ func (c *choices) vary(a Algorithm, l Limit) Limit {
 	return l
 }
 
+func (c *choices) mode() mode {
+	return []mode{take, take, take, take, take, take, peek, peek, upTo, charge}[c.below(10)]
+}
+
 func (c *choices) units(capacity int64) int {
 	return int(c.of(1, 1, 1, 2, 3, capacity, capacity+1, 1+c.below(capacity), 1+c.below(capacity), 1<<62))
 }
@@ -188,9 +192,12 @@ func (m *model) step(tb testing.TB, c *choices) {
 		k.state, k.expires = m.algorithm.newTwin(), 0
 		m.pipe.Del(tb.Context(), k.name)
 	}
-	q := m.algorithm.request(m.limit, c.units(int64(m.limit.capacity(m.algorithm))), c.below(5) == 0)
+	q := m.algorithm.request(m.limit, c.units(int64(m.limit.capacity(m.algorithm))), c.mode())
+	if q.mode == charge && c.below(2) == 0 {
+		q.n = -q.n
+	}
 	a := m.ask(tb, k, m.now, q)
-	if !q.peek {
+	if q.mode != peek {
 		k.latest, k.limit = m.now, m.limit
 	}
 	// What another limit or a clock set back left is put right by calls, not by a peek.
@@ -210,7 +217,10 @@ func (m *model) wait(c *choices, k *modelKey) int64 {
 
 // foretold asks at the time that a foretold for its end, and a µs before.
 func (m *model) foretold(tb testing.TB, k *modelKey, q request, a answer) {
-	q.peek = true
+	if q.mode == upTo || q.mode == charge {
+		q.n = 1 // what their RetryAfter is for
+	}
+	q.mode = peek
 	if a.retry > 0 {
 		before, after := m.ask(tb, k, m.now+a.retry-1, q), m.ask(tb, k, m.now+a.retry, q)
 		require.NotZero(tb, before.retry, "%v: allowed a µs before RetryAfter", m.limit)
@@ -223,8 +233,7 @@ func (m *model) foretold(tb testing.TB, k *modelKey, q request, a answer) {
 		require.Zero(tb, after.reset, "%v: used after ResetAfter", m.limit)
 		require.Equal(tb, q.capacity, after.remaining)
 	}
-	if a.ttl != 0 {
-		require.Positive(tb, a.ttl)
+	if a.ttl > 0 {
 		require.Equal(tb, ttl(m.now, a.reset), a.ttl, "%v: the key does not live as long as it counts", m.limit)
 	}
 }
@@ -237,30 +246,25 @@ func (m *model) ask(tb testing.TB, k *modelKey, now int64, q request) answer {
 		m.pipe.Del(tb.Context(), k.name)
 	}
 	left := max(k.expires-now/1000, 0) // a peek writes nothing, so the key may go before what it foretells
-	want := k.state.decide(now, q).mend(now, k.expires, q)
-	if want.ttl != 0 {
+	want := decide(k.state, now, q).mend(now, k.expires, q)
+	switch {
+	case want.ttl > 0:
 		k.expires = now/1000 + want.ttl
+	case want.ttl == gone:
+		k.state, k.expires = m.algorithm.newTwin(), 0
 	}
 	if !foretelling {
 		k.last = want
 	}
 	m.steps++
-	mode := "take"
-	if q.peek {
-		mode = "peek"
-	}
-	cmd := m.pipe.EvalSha(tb.Context(), m.sha, []string{k.name}, now, mode, q.rate, q.period, q.capacity, q.n, left)
+	cmd := m.pipe.EvalSha(tb.Context(), m.sha, []string{k.name}, append(append([]any{now}, q.argv()...), left)...)
 	limit := m.limit
 	m.checks = append(m.checks, func() error {
 		got, err := cmd.Int64Slice()
 		if err != nil {
 			return fmt.Errorf("%v, %+v: %w", limit, q, err)
 		}
-		allowed := int64(0)
-		if want.retry == 0 {
-			allowed = 1
-		}
-		if fmt.Sprint(got[:4]) != fmt.Sprint([]int64{allowed, want.remaining, want.retry, want.reset}) || !m.sameTTL(got[4], want.ttl, left) {
+		if fmt.Sprint(got[:4]) != fmt.Sprint([]int64{want.granted, want.remaining, want.retry, want.reset}) || !m.sameTTL(got[4], want.ttl, left) {
 			return fmt.Errorf("%v, %+v at %d: the script says %v, the twin %+v", limit, q, now, got, want)
 		}
 		return nil
@@ -272,7 +276,10 @@ func (m *model) ask(tb testing.TB, k *modelKey, now int64, q request) answer {
 // it was, with what it was or a key that is not there. Before Redis 7.2 time
 // goes on while a script runs.
 func (m *model) sameTTL(got, want, left int64) bool {
-	if want == 0 {
+	switch want {
+	case gone:
+		return got == -2
+	case 0:
 		return got == left || got == -2 || !m.frozen && got > left-1000
 	}
 	return got == want || !m.frozen && got < want && got > want-1000

@@ -137,17 +137,20 @@ func isNil(v any) bool {
 
 // Allow is AllowN for one unit: see Limiter.
 func (r *Redis) Allow(ctx context.Context, key string) (Result, error) {
-	return r.decide(ctx, key, 1, false)
+	_, result, err := r.decide(ctx, key, 1, take)
+	return result, err
 }
 
 // AllowN takes n units of key's limit, all of them or none: see Limiter.
 func (r *Redis) AllowN(ctx context.Context, key string, n int) (Result, error) {
-	return r.decide(ctx, key, n, false)
+	_, result, err := r.decide(ctx, key, n, take)
+	return result, err
 }
 
 // Peek tells what Allow would answer. It takes nothing and writes nothing.
 func (r *Redis) Peek(ctx context.Context, key string) (Result, error) {
-	return r.decide(ctx, key, 1, true)
+	_, result, err := r.decide(ctx, key, 1, peek)
+	return result, err
 }
 
 // Reset forgets what key has used.
@@ -157,8 +160,8 @@ func (r *Redis) Reset(ctx context.Context, key string) error {
 	}
 	err := checkKey(key)
 	if err == nil {
-		_, err = r.guard(ctx, func() (answer, error) {
-			return answer{}, r.rdb.Unlink(ctx, r.redisKey(key)).Err()
+		_, err = guard(ctx, r.slots, func() (struct{}, error) {
+			return struct{}{}, r.rdb.Unlink(ctx, r.redisKey(key)).Err()
 		})
 	}
 	if err != nil {
@@ -167,36 +170,43 @@ func (r *Redis) Reset(ctx context.Context, key string) error {
 	return nil
 }
 
-func (r *Redis) decide(ctx context.Context, key string, n int, peek bool) (Result, error) {
+// decide also tells how many units were granted.
+func (r *Redis) decide(ctx context.Context, key string, n int, m mode) (int, Result, error) {
 	if r == nil || r.rdb == nil {
-		return Result{}, errNotMade
+		return 0, Result{}, errNotMade
 	}
-	l, q, err := prepare(ctx, r.algorithm, r.limits, key, n, peek)
+	l, q, err := prepare(ctx, r.algorithm, r.limits, key, n, m)
 	if err != nil {
-		return Result{}, &callError{r.algorithm, key, err}
+		return 0, Result{}, &callError{r.algorithm, key, err}
 	}
-	if result, ok := l.fixed(); ok {
-		return result, nil
+	if granted, result, ok := l.fixed(n); ok {
+		return granted, result, nil
 	}
 	name := r.redisKey(key)
-	a, err := r.guard(ctx, func() (answer, error) {
-		return retry(ctx, func() (answer, error) { return r.script.run(ctx, r.rdb, name, q) })
+	a, err := guard(ctx, r.slots, func() (answer, error) {
+		return retry(ctx, func() (answer, error) {
+			reply, err := r.script.run(ctx, r.rdb, []string{name}, q.argv()...)
+			if err != nil {
+				return answer{}, err
+			}
+			return parse(reply, q)
+		})
 	})
 	if err != nil {
-		return Result{}, &callError{r.algorithm, key, err}
+		return 0, Result{}, &callError{r.algorithm, key, err}
 	}
-	return a.result(l), nil
+	return int(a.granted), a.result(l), nil
 }
 
 // prepare does what every limiter does before it decides.
-func prepare(ctx context.Context, a Algorithm, limits Limits, key string, n int, peek bool) (Limit, request, error) {
+func prepare(ctx context.Context, a Algorithm, limits Limits, key string, n int, m mode) (Limit, request, error) {
 	if err := ctx.Err(); err != nil {
 		return Limit{}, request{}, err
 	}
 	if err := checkKey(key); err != nil {
 		return Limit{}, request{}, err
 	}
-	if n < 1 {
+	if n < 1 && m != charge {
 		return Limit{}, request{}, fmt.Errorf("%w: it is %d, it must be at least 1", ErrInvalidN, n)
 	}
 	l, static := limits.(Limit) // checked by the constructor
@@ -212,7 +222,7 @@ func prepare(ctx context.Context, a Algorithm, limits Limits, key string, n int,
 			return Limit{}, request{}, err
 		}
 	}
-	return l, a.request(l, n, peek), nil
+	return l, a.request(l, n, m), nil
 }
 
 var errNotMade = errors.New("ratelimit: the limiter was not made by its constructor, or the constructor's error was passed over")
@@ -241,27 +251,28 @@ func (r *Redis) redisKey(key string) string {
 
 // guard runs f and comes back when ctx ends, also if f does not: a client does
 // not heed its context while it reads. f then ends by the client's timeouts.
-func (r *Redis) guard(ctx context.Context, f func() (answer, error)) (answer, error) {
+func guard[T any](ctx context.Context, slots chan struct{}, f func() (T, error)) (T, error) {
+	var none T
 	if err := ctx.Err(); err != nil {
-		return answer{}, err
+		return none, err
 	}
 	if ctx.Done() == nil {
 		return f()
 	}
 	select {
-	case r.slots <- struct{}{}:
+	case slots <- struct{}{}:
 	case <-ctx.Done():
-		return answer{}, ctx.Err()
+		return none, ctx.Err()
 	}
 	type outcome struct {
-		answer answer
-		err    error
+		value T
+		err   error
 	}
 	done := make(chan outcome, 1)
 	go func() {
 		o := outcome{err: errEnded}
 		defer func() {
-			<-r.slots
+			<-slots
 			// If a hook of the client panics, that is not on a goroutine of a
 			// server that recovers, so it would end the process.
 			if p := recover(); p != nil {
@@ -273,13 +284,13 @@ func (r *Redis) guard(ctx context.Context, f func() (answer, error)) (answer, er
 			o.err = err
 			return
 		}
-		o.answer, o.err = f()
+		o.value, o.err = f()
 	}()
 	select {
 	case o := <-done:
-		return o.answer, contextError(ctx, o.err)
+		return o.value, contextError(ctx, o.err)
 	case <-ctx.Done():
-		return answer{}, ctx.Err()
+		return none, ctx.Err()
 	}
 }
 

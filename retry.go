@@ -18,7 +18,7 @@ const (
 // retry runs f again, a few times and within ctx, while the cause says that
 // nothing has run. The client itself is told not to repeat a script, so it
 // does not repeat these either.
-func retry(ctx context.Context, f func() (answer, error)) (answer, error) {
+func retry[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	for attempt := 1; ; attempt++ {
 		a, err := f()
 		if err == nil || attempt == maxAttempts || !didNotRun(err) {
@@ -30,7 +30,7 @@ func retry(ctx context.Context, f func() (answer, error)) (answer, error) {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return answer{}, err
+			return a, err
 		}
 	}
 }

@@ -43,19 +43,40 @@ func newScript(algorithm *string, now string) func() *script {
 	})
 }
 
-// run decides one request: one EVALSHA, unless the server does not know the
-// script. Loading it keeps it out of the cache that newer servers shorten; a
-// user who may not load, or a cache flushed just then, is left to EVAL.
-func (s *script) run(ctx context.Context, rdb redis.UniversalClient, key string, q request) (answer, error) {
-	a, err := s.eval(ctx, rdb, "evalsha", s.sha, key, q)
+// run runs the script on keys and returns its reply: by one EVALSHA, unless the
+// server does not know the script. Loading it keeps it out of the cache that
+// newer servers shorten; a user who may not load, or a cache flushed just then,
+// is left to EVAL.
+func (s *script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, argv ...any) (any, error) {
+	reply, err := s.eval(ctx, rdb, "evalsha", s.sha, keys, argv)
 	if unknownScript(err) {
-		s.load(ctx, rdb, key)
-		a, err = s.eval(ctx, rdb, "evalsha", s.sha, key, q)
+		s.load(ctx, rdb, keys[0])
+		reply, err = s.eval(ctx, rdb, "evalsha", s.sha, keys, argv)
 	}
 	if unknownScript(err) {
-		a, err = s.eval(ctx, rdb, "eval", s.text, key, q)
+		reply, err = s.eval(ctx, rdb, "eval", s.text, keys, argv)
 	}
-	return a, err
+	return reply, err
+}
+
+func (s *script) eval(ctx context.Context, rdb redis.UniversalClient, command, text string, keys []string, argv []any) (any, error) {
+	cmd := s.command(ctx, command, text, keys, argv)
+	if err := rdb.Process(ctx, cmd); err != nil {
+		return nil, err
+	}
+	return cmd.Result() // an asynchronous pipeliner is waited for here
+}
+
+func (s *script) command(ctx context.Context, command, text string, keys []string, argv []any) once {
+	args := make([]any, 0, 4+len(keys)+len(argv))
+	args = append(args, command, text, len(keys))
+	for _, key := range keys {
+		args = append(args, key)
+	}
+	args = append(append(args, s.now), argv...)
+	cmd := redis.NewCmd(ctx, args...)
+	cmd.SetFirstKeyPos(3)
+	return once{cmd}
 }
 
 // unknownScript tells that a script did not run for want of its text. Proxies
@@ -88,45 +109,45 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-func (s *script) eval(ctx context.Context, rdb redis.UniversalClient, command, text, key string, q request) (answer, error) {
-	mode := "take"
-	if q.peek {
-		mode = "peek"
-	}
-	cmd := redis.NewCmd(ctx, command, text, 1, key, s.now, mode, q.rate, q.period, q.capacity, q.n)
-	cmd.SetFirstKeyPos(3)
-	if err := rdb.Process(ctx, once{cmd}); err != nil {
-		return answer{}, err
-	}
-	reply, err := cmd.Result() // an asynchronous pipeliner is waited for here
+// argv is q as the scripts take it.
+func (q request) argv() []any { return []any{string(q.mode), q.rate, q.period, q.capacity, q.n} }
+
+// parse reads a script's answer to q and trusts nothing in it.
+func parse(reply any, q request) (answer, error) {
+	values, err := integers(reply, 4)
 	if err != nil {
 		return answer{}, err
 	}
-	return parse(reply, q)
+	return q.answer(values)
 }
 
-// parse reads a script's reply and trusts nothing in it.
-func parse(reply any, q request) (answer, error) {
+// integers takes a reply of so many integers.
+func integers(reply any, want int) ([]int64, error) {
 	values, _ := reply.([]any)
-	if len(values) != 4 {
-		return answer{}, unexpected(reply, "it must be four integers")
+	if len(values) != want {
+		return nil, unexpected(reply, fmt.Sprintf("it must be %d integers", want))
 	}
-	var n [4]int64
+	n := make([]int64, want)
 	for i, v := range values {
 		var err error
 		if n[i], err = integer(v); err != nil {
-			return answer{}, unexpected(reply, err.Error())
+			return nil, unexpected(reply, err.Error())
 		}
 	}
-	allowed, a := n[0] == 1, answer{remaining: n[1], retry: n[2], reset: n[3]}
+	return n, nil
+}
+
+// answer reads the four integers that answer q.
+func (q request) answer(n []int64) (answer, error) {
+	a := answer{granted: n[0], remaining: n[1], retry: n[2], reset: n[3]}
 	const longest = 1 << 53 // µs
 	switch {
-	case n[0] != 0 && n[0] != 1,
-		allowed != (a.retry == 0),
+	case a.granted < 0, q.mode != charge && a.granted > q.n,
+		(a.granted > 0) != (a.retry == 0),
 		a.retry < never, a.retry > longest,
 		a.reset < 0, a.reset > longest,
 		a.remaining < 0, a.remaining > q.capacity:
-		return answer{}, unexpected(reply, "it is out of bounds")
+		return answer{}, unexpected(n, "it is out of bounds")
 	}
 	return a, nil
 }

@@ -39,7 +39,7 @@ type slidingWindowCounterTwin struct {
 	start, count, before int64
 }
 
-func (w *slidingWindowCounterTwin) decide(now int64, q request) answer {
+func (w *slidingWindowCounterTwin) look(now int64, q request) view {
 	start, count, before := w.start, w.count, w.before
 	setBack := start > now
 	if setBack {
@@ -51,34 +51,37 @@ func (w *slidingWindowCounterTwin) decide(now int64, q request) answer {
 	case windows > 1:
 		start, count, before = now, 0, 0
 	}
-	elapsed := now - start
-	weight, _ := muldiv(before, q.period-elapsed, q.period)
+	weight, _ := muldiv(before, q.period-(now-start), q.period)
 	if count == 0 && weight == 0 {
-		start, before, elapsed = now, 0, 0
+		start, before = now, 0
 	}
+	return view{free: q.rate - weight - count, state: [3]int64{start, count, before}, changed: setBack}
+}
 
-	var a answer
-	switch {
-	case q.n > q.capacity:
-		a.retry = never
-	case weight+count+q.n <= q.rate:
-		if !q.peek {
-			count += q.n
-		}
-	case count+q.n <= q.rate:
-		a.retry = fade(before, q.rate-count-q.n, q.period) - elapsed
-	default:
-		a.retry = q.period - elapsed + fade(count, q.rate-q.n, q.period)
+func (w *slidingWindowCounterTwin) wait(now int64, q request, v view, n int64) int64 {
+	start, count, before := v.state[0], v.state[1], v.state[2]
+	if count+n <= q.rate {
+		return fade(before, q.rate-count-n, q.period) - (now - start)
 	}
+	return q.period - (now - start) + fade(count, q.rate-n, q.period)
+}
+
+func (w *slidingWindowCounterTwin) put(now int64, q request, v view, n int64) answer {
+	start, count, before := v.state[0], v.state[1]+n, v.state[2]
+	if count < 0 {
+		before, count = max(before+count, 0), 0
+	}
+	var a answer
+	elapsed := now - start
 	if count > 0 {
 		a.reset = q.period - elapsed + fade(count, 0, q.period)
-	} else if weight > 0 {
-		a.reset = fade(before, 0, q.period) - elapsed
+	} else {
+		a.reset = max(fade(before, 0, q.period)-elapsed, 0)
 	}
-	a.remaining = max(q.rate-weight-count, 0)
-	if !q.peek && (a.retry == 0 || setBack && a.reset > 0) {
+	weight, _ := muldiv(before, q.period-elapsed, q.period)
+	a.remaining = q.rate - weight - count
+	if a.writes(now, q, v, n) {
 		*w = slidingWindowCounterTwin{start, count, before}
-		a.ttl = ttl(now, a.reset)
 	}
 	return a
 }

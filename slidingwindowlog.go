@@ -36,37 +36,37 @@ type slidingWindowLogTwin struct {
 	head  int     // where those begin that count
 }
 
-func (w *slidingWindowLogTwin) decide(now int64, q request) answer {
-	times := w.times[w.head:]
-	times = times[until(times, now-q.period):]
-	used := int64(len(times))
+func (w *slidingWindowLogTwin) look(now int64, q request) view {
+	past := w.head + until(w.times[w.head:], now-q.period)
+	used := int64(len(w.times) - past)
+	changed := used > 0 && w.times[len(w.times)-1] > now
+	return view{free: q.rate - used, state: [3]int64{int64(past), used}, changed: changed}
+}
 
-	var a answer
-	setBack := false
-	if used > 0 {
-		last := times[used-1]
-		setBack = last > now
-		a.reset = min(last, now) + q.period - now
+// wait is until the last of the units has left that must leave first.
+func (w *slidingWindowLogTwin) wait(now int64, q request, v view, n int64) int64 {
+	past, used := v.state[0], v.state[1]
+	return min(w.times[past+used+n-q.rate-1], now) + q.period - now
+}
+
+func (w *slidingWindowLogTwin) put(now int64, q request, v view, n int64) answer {
+	past, used := v.state[0], v.state[1]
+	back := min(max(-n, 0), used)
+	a := answer{remaining: q.rate - used - max(n, -back)}
+	times := w.times[past : past+used-back] // those that stay
+	if n > 0 {
+		a.reset = q.period
+	} else if len(times) > 0 {
+		a.reset = min(times[len(times)-1], now) + q.period - now
 	}
-	switch {
-	case q.n > q.capacity:
-		a.retry = never
-	case used+q.n > q.rate:
-		// The last of the units that must leave first.
-		a.retry = min(times[used+q.n-q.rate-1], now) + q.period - now
-	}
-	if !q.peek && (a.retry == 0 || setBack) {
-		w.head = len(w.times) - len(times)
+	if a.writes(now, q, v, n) {
+		w.head = int(past)
 		for i := until(times, now); i < len(times); i++ {
 			times[i] = now
 		}
-		if a.retry == 0 {
-			w.push(now, int(q.n))
-			used, a.reset = used+q.n, q.period
-		}
-		a.ttl = ttl(now, a.reset)
+		w.times = w.times[:int(past)+len(times)]
+		w.push(now, int(max(n, 0)))
 	}
-	a.remaining = max(q.rate-used, 0)
 	return a
 }
 

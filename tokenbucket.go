@@ -34,14 +34,14 @@ type tokenBucketTwin struct {
 	tokens, at int64
 }
 
-func (b *tokenBucketTwin) decide(now int64, q request) answer {
-	tokens, credit, setBack := q.capacity, int64(0), false
+func (b *tokenBucketTwin) look(now int64, q request) view {
+	tokens, credit, changed := q.capacity, int64(0), false
 	if b.used() {
 		tokens, credit = b.tokens, b.creditIn(q.period)
-		setBack = b.at > now
-		if !setBack {
+		changed = b.at > now
+		if !changed {
 			whole, rest := muldiv(now-b.at, q.rate, q.period)
-			tokens, credit = min(tokens+min(whole, q.capacity), q.capacity), credit+rest
+			tokens, credit = min(tokens+min(whole, maxUnits*3), q.capacity), credit+rest
 		}
 		if credit >= q.period {
 			tokens, credit = tokens+1, credit-q.period
@@ -49,24 +49,27 @@ func (b *tokenBucketTwin) decide(now int64, q request) answer {
 	}
 	if tokens >= q.capacity {
 		tokens, credit = q.capacity, 0
+	} else if tokens < -q.capacity {
+		tokens, credit, changed = -q.capacity, 0, true
 	}
+	return view{free: tokens, state: [3]int64{tokens, credit}, changed: changed}
+}
 
-	var a answer
-	switch {
-	case q.n > q.capacity:
-		a.retry = never
-	case q.n > tokens:
-		a.retry = span(q.n-tokens, credit, q.rate, q.period)
-	case !q.peek:
-		tokens -= q.n
+func (b *tokenBucketTwin) wait(_ int64, q request, v view, n int64) int64 {
+	return span(n-v.state[0], v.state[1], q.rate, q.period)
+}
+
+func (b *tokenBucketTwin) put(now int64, q request, v view, n int64) answer {
+	tokens, credit := v.state[0]-n, v.state[1]
+	if tokens >= q.capacity {
+		tokens, credit = q.capacity, 0
 	}
+	a := answer{remaining: tokens}
 	if tokens < q.capacity {
 		a.reset = span(q.capacity-tokens, credit, q.rate, q.period)
 	}
-	a.remaining = tokens
-	if !q.peek && (a.retry == 0 || setBack && a.reset > 0) {
+	if a.writes(now, q, v, n) {
 		*b = tokenBucketTwin{bucketPart{credit, q.period}, tokens, now}
-		a.ttl = ttl(now, a.reset)
 	}
 	return a
 }

@@ -1,11 +1,11 @@
 -- KEYS[i] is a counter, the units taken in the window. Its TTL is the window,
 -- so time is counted in the milliseconds of the server's expiry, and no clock
 -- is read.
-local function decide(i, rate, period, capacity, n)
-  local window = ceil(period / 1000)
+local function look(i, rate, period)
   local count = redis.call('GET', KEYS[i])
   local left, mended = 0, false
   if count then
+    local window = ceil(period / 1000)
     left = redis.call('PTTL', KEYS[i])
     -- No TTL, or one from before the period was cut or the clock set back.
     mended = left == -1 or left > window
@@ -14,32 +14,36 @@ local function decide(i, rate, period, capacity, n)
     end
   end
   -- In its last millisecond a key is still there, but its window is over.
-  local fresh = left <= 0
-  if fresh then
+  if left <= 0 then
     count, left = 0, 0
   end
   count = tonumber(count) or 0
+  return rate - count, count, left, mended
+end
 
-  local retry = 0
-  if n > capacity then
-    retry = -1
-  elseif count + n > rate then
-    retry = left * 1000
-  elseif take then
-    count = count + n
-    if fresh then
-      left = window
-      redis.call('SET', KEYS[i], n, 'PX', window)
-    else
-      redis.call('INCRBY', KEYS[i], n)
-    end
+local function wait(i, n, rate, period, capacity, count, left)
+  return left * 1000
+end
+
+local function put(i, n, rate, period, capacity, count, left, mended)
+  if not writes then
+    return left * 1000, rate - count
   end
-  if mended and take then
-    redis.call('PEXPIRE', KEYS[i], window)
+  if n > 0 and left == 0 then
+    left = ceil(period / 1000)
+    redis.call('SET', KEYS[i], n, 'PX', left)
+    return left * 1000, rate - n
   end
-  local remaining = rate - count
-  if remaining < 0 then
-    remaining = 0
+  if n > 0 then
+    redis.call('INCRBY', KEYS[i], n)
+  elseif n < 0 and -n < count then
+    redis.call('DECRBY', KEYS[i], -n)
+  elseif n < 0 then
+    redis.call('DEL', KEYS[i])
+    return 0, rate
   end
-  return remaining, retry, left * 1000
+  if mended then
+    redis.call('PEXPIRE', KEYS[i], left)
+  end
+  return left * 1000, rate - count - n
 end

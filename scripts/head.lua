@@ -1,14 +1,22 @@
--- A script is head.lua, one algorithm, tail.lua: the algorithm is the function decide.
+-- A script is head.lua, an algorithm (all.lua: those it needs), and a tail. An
+-- algorithm is three functions over KEYS[i], whose limit is rate, period and
+-- capacity, the most units at once:
+--   look(i, rate, period, capacity)
+--        free, the units that could be taken now, below 0 in debt; and up to
+--        four more values, its state as of now
+--   wait(i, n, rate, period, capacity, state...)
+--        µs until n more units are free, where they are not now
+--   put(i, n, rate, period, capacity, state...)
+--        takes n units, gives back -n, or only puts right what a changed limit
+--        or clock has left; reset and free after it. Writes nothing in a peek.
 --
--- KEYS[i]  the one key of request i. Always written KEYS[i] in a command, never
---          copied, for servers that check keys in the text of the script.
+-- KEYS[i]  always written KEYS[i] in a command, never copied, for servers that
+--          check keys in the text of the script
 -- ARGV[1]  now in µs; 0: the server's clock; -1: the algorithm needs none
--- ARGV[2]  'take' or 'peek'; a peek writes nothing
--- ARGV[4*i-1] to ARGV[4*i+2]
---          request i: rate, period in µs, capacity, n
+-- ARGV[2]  the mode; 'peek' writes nothing. The tail has the others and the rest.
 --
 -- Reply: four integers a request
---   allowed    1 or 0
+--   granted    units that were taken, or in a peek could be; 0 if refused
 --   remaining  whole units that could be taken now
 --   retry      µs until the same request would be allowed; 0 if it is, -1 never
 --   reset      µs until the key is as if it had never been used
@@ -22,7 +30,8 @@ if now == 0 then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-local take = ARGV[2] == 'take'
+local mode = ARGV[2]
+local writes = mode ~= 'peek'
 
 -- The whole part and the remainder of a * b / c, exact for c up to 2^45, also
 -- where a * b is beyond 2^53: then by long multiplication, 7 bits of b a step.

@@ -1,13 +1,18 @@
 -- KEYS[i] is a hash
---   level  whole units in the bucket at the time at
+--   level  whole units in the bucket at the time at; in debt, when there are
+--          more than it holds, how many more, as -1 - units
 --   part   the fraction of a unit beside them, in 1e-15
 --   at     µs, when a call last took
 -- A unit is period units of credit; rate units of it leak out each µs.
-local function decide(i, rate, period, burst, n)
+local function look(i, rate, period, burst)
   local state = redis.call('HMGET', KEYS[i], 'level', 'part', 'at')
   local level, part, at = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
-  local credit, changed = 0, false
+  local credit, changed, debt = 0, false, false
   if level and part and at then
+    debt = level < 0
+    if debt then
+      level = burst - 1 - level
+    end
     credit = floor((part + 0.0) * period / 1e15 + 0.5)
     if credit >= period then
       level, credit = level + 1, credit - period
@@ -25,29 +30,44 @@ local function decide(i, rate, period, burst, n)
   end
   if level < 0 then
     level, credit = 0, 0
-  elseif level > burst or level == burst and credit > 0 then
+  else
     -- The burst was cut: what is over it goes, or it would have to leak first.
-    level, credit, changed = burst, 0, true
+    -- No debt is more than a burst.
+    local most = debt and 2 * burst or burst
+    if level > most or level == most and credit > 0 then
+      level, credit, changed = most, 0, true
+    end
   end
+  return burst - level - (credit > 0 and 1 or 0), level, credit, changed
+end
 
-  local retry = 0
-  local free = burst - level
-  if credit > 0 then
-    free = free - 1
-  end
-  if n > burst then
-    retry = -1
-  elseif n > free then
-    retry = span(level + n - burst, -credit, rate, period)
-  elseif take then
-    level, free = level + n, free - n
+local function wait(i, n, rate, period, burst, level, credit)
+  return span(level + n - burst, -credit, rate, period)
+end
+
+local function put(i, n, rate, period, burst, level, credit, changed)
+  level = level + n
+  if level < 0 then
+    level, credit = 0, 0
   end
   local reset = span(level, -credit, rate, period)
-  if take and reset > 0 and (retry == 0 or changed) then
-    redis.call('HSET', KEYS[i], 'level', level, 'part', floor(credit / period * 1e15 + 0.5), 'at', now)
+  local free = burst - level - (credit > 0 and 1 or 0)
+  if not writes then
+    return reset, free
+  end
+  if reset == 0 then
+    if n < 0 then
+      redis.call('DEL', KEYS[i])
+    end
+  elseif n ~= 0 or changed then
+    local stored = level
+    if free < 0 then
+      stored = burst - 1 - level
+    end
+    redis.call('HSET', KEYS[i], 'level', stored, 'part', floor(credit / period * 1e15 + 0.5), 'at', now)
     expire(i, reset)
-  elseif take and reset > 0 then
+  else
     mend(i, reset)
   end
-  return free, retry, reset
+  return reset, free
 end

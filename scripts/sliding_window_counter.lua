@@ -14,7 +14,7 @@ local function fade(units, most, period)
   return period - whole
 end
 
-local function decide(i, rate, period, capacity, n)
+local function look(i, rate, period)
   local state = redis.call('HMGET', KEYS[i], 'start', 'count', 'before')
   local start, count, before = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
   local set_back = false
@@ -30,39 +30,48 @@ local function decide(i, rate, period, capacity, n)
   elseif windows > 1 then
     start, count, before = now, 0, 0
   end
-  local elapsed = now - start
-  local weight = muldiv(before, period - elapsed, period)
+  local weight = muldiv(before, period - (now - start), period)
   if count == 0 and weight == 0 then
-    start, before, elapsed = now, 0, 0
+    start, before = now, 0
   end
+  return rate - weight - count, start, count, before, set_back
+end
 
-  local retry = 0
-  if n > capacity then
-    retry = -1
-  elseif weight + count + n > rate then
-    if count + n <= rate then
-      retry = fade(before, rate - count - n, period) - elapsed
-    else
-      retry = period - elapsed + fade(count, rate - n, period)
-    end
-  elseif take then
-    count = count + n
+local function wait(i, n, rate, period, capacity, start, count, before)
+  if count + n <= rate then
+    return fade(before, rate - count - n, period) - (now - start)
   end
-  local reset = 0
+  return period - (now - start) + fade(count, rate - n, period)
+end
+
+local function put(i, n, rate, period, capacity, start, count, before, set_back)
+  count = count + n
+  if count < 0 then
+    before, count = before + count, 0
+    if before < 0 then
+      before = 0
+    end
+  end
+  local elapsed, reset = now - start, 0
   if count > 0 then
     reset = period - elapsed + fade(count, 0, period)
-  elseif weight > 0 then
+  elseif before > 0 then
     reset = fade(before, 0, period) - elapsed
+    if reset < 0 then
+      reset = 0
+    end
   end
-  if take and reset > 0 and (retry == 0 or set_back) then
-    redis.call('HSET', KEYS[i], 'start', start, 'count', count, 'before', before)
-    expire(i, reset)
-  elseif take and reset > 0 then
-    mend(i, reset)
+  if writes then
+    if reset == 0 then
+      if n < 0 then
+        redis.call('DEL', KEYS[i])
+      end
+    elseif n ~= 0 or set_back then
+      redis.call('HSET', KEYS[i], 'start', start, 'count', count, 'before', before)
+      expire(i, reset)
+    else
+      mend(i, reset)
+    end
   end
-  local remaining = rate - weight - count
-  if remaining < 0 then
-    remaining = 0
-  end
-  return remaining, retry, reset
+  return reset, rate - muldiv(before, period - elapsed, period) - count
 end

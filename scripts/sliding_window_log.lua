@@ -40,7 +40,7 @@ local function append(i, n)
   end
 end
 
-local function decide(i, rate, period, capacity, n)
+local function look(i, rate, period)
   local len = redis.call('LLEN', KEYS[i])
   local last = now
   if len > 0 then
@@ -50,20 +50,30 @@ local function decide(i, rate, period, capacity, n)
   if last > now - period then
     gone = count_until(i, len, now - period)
   end
-  local used = len - gone
+  return rate - (len - gone), len, gone, last
+end
 
-  local retry, reset = 0, 0
-  if used > 0 then
+-- Until the last of the units has left that must leave first.
+local function wait(i, n, rate, period, capacity, len, gone)
+  local time = tonumber(redis.call('LINDEX', KEYS[i], len + n - rate - 1))
+  return math.min(time, now) + period - now
+end
+
+local function put(i, n, rate, period, capacity, len, gone, last)
+  local used, reset = len - gone, 0
+  if n > 0 then
+    reset = period
+  elseif used > 0 then
     reset = math.min(last, now) + period - now
   end
-  if n > capacity then
-    retry = -1
-  elseif used + n > rate then
-    -- The last of the units that must leave first.
-    local time = tonumber(redis.call('LINDEX', KEYS[i], gone + used + n - rate - 1))
-    retry = math.min(time, now) + period - now
+  if not writes then
+    return reset, rate - used
   end
-  if take and (retry == 0 or last > now) then
+  if -n >= used and n < 0 then
+    redis.call('DEL', KEYS[i])
+    return 0, rate
+  end
+  if n ~= 0 or last > now then
     if gone > 0 then
       redis.call('LTRIM', KEYS[i], gone, -1)
     end
@@ -77,17 +87,15 @@ local function decide(i, rate, period, capacity, n)
       end
       append(i, used - kept)
     end
-    if retry == 0 then
+    if n > 0 then
       append(i, n)
-      used, reset = used + n, period
+    elseif n < 0 then
+      redis.call('LTRIM', KEYS[i], 0, n - 1)
+      reset = tonumber(redis.call('LINDEX', KEYS[i], -1)) + period - now
     end
     expire(i, reset)
-  elseif take and reset > 0 then
+  elseif reset > 0 then
     mend(i, reset)
   end
-  local remaining = rate - used
-  if remaining < 0 then
-    remaining = 0
-  end
-  return remaining, retry, reset
+  return reset, rate - used - n
 end

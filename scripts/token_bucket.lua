@@ -1,16 +1,16 @@
 -- KEYS[i] is a hash
---   tokens  whole tokens in the bucket at the time at
+--   tokens  whole tokens in the bucket at the time at, below 0 in debt
 --   part    the fraction of a token beside them, in 1e-15
 --   at      µs, when a call last took
 -- A token is period units of credit; rate units come in each µs.
-local function decide(i, rate, period, burst, n)
+local function look(i, rate, period, burst)
   local state = redis.call('HMGET', KEYS[i], 'tokens', 'part', 'at')
   local tokens, part, at = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
-  local credit, set_back = 0, false
+  local credit, changed = 0, false
   if tokens and part and at then
     credit = floor((part + 0.0) * period / 1e15 + 0.5)
-    set_back = at > now
-    if not set_back then
+    changed = at > now
+    if not changed then
       local whole, rest = muldiv(now - at, rate, period)
       tokens, credit = tokens + whole, credit + rest
     end
@@ -22,25 +22,38 @@ local function decide(i, rate, period, burst, n)
   end
   if tokens >= burst then
     tokens, credit = burst, 0
+  elseif tokens < -burst then
+    -- The burst was cut: no debt is more than a burst.
+    tokens, credit, changed = -burst, 0, true
   end
+  return tokens, tokens, credit, changed
+end
 
-  local retry = 0
-  if n > burst then
-    retry = -1
-  elseif n > tokens then
-    retry = span(n - tokens, credit, rate, period)
-  elseif take then
-    tokens = tokens - n
+local function wait(i, n, rate, period, burst, tokens, credit)
+  return span(n - tokens, credit, rate, period)
+end
+
+local function put(i, n, rate, period, burst, tokens, credit, changed)
+  tokens = tokens - n
+  if tokens >= burst then
+    tokens, credit = burst, 0
   end
   local reset = 0
   if tokens < burst then
     reset = span(burst - tokens, credit, rate, period)
   end
-  if take and reset > 0 and (retry == 0 or set_back) then
+  if not writes then
+    return reset, tokens
+  end
+  if reset == 0 then
+    if n < 0 then
+      redis.call('DEL', KEYS[i])
+    end
+  elseif n ~= 0 or changed then
     redis.call('HSET', KEYS[i], 'tokens', tokens, 'part', floor(credit / period * 1e15 + 0.5), 'at', now)
     expire(i, reset)
-  elseif take and reset > 0 then
+  else
     mend(i, reset)
   end
-  return tokens, retry, reset
+  return reset, tokens
 end
