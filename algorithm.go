@@ -17,19 +17,19 @@ const (
 	LeakyBucket          Algorithm = "leaky_bucket"
 )
 
-// script is the algorithm in Redis, nil if there is no such algorithm.
-func (a Algorithm) script() *script {
+// program is the algorithm in Redis, nil if there is no such algorithm.
+func (a Algorithm) program() *program {
 	switch a {
 	case TokenBucket:
-		return tokenBucketScript()
+		return tokenBucketProgram
 	case FixedWindow:
-		return fixedWindowScript()
+		return fixedWindowProgram
 	case SlidingWindowLog:
-		return slidingWindowLogScript()
+		return slidingWindowLogProgram
 	case SlidingWindowCounter:
-		return slidingWindowCounterScript()
+		return slidingWindowCounterProgram
 	case LeakyBucket:
-		return leakyBucketScript()
+		return leakyBucketProgram
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (a Algorithm) newTwin() twin {
 }
 
 func (a Algorithm) check() error {
-	if a.script() == nil {
+	if a.program() == nil {
 		return fmt.Errorf("there is no algorithm %q", string(a))
 	}
 	return nil
@@ -70,6 +70,13 @@ type twin interface {
 	// put takes n units, gives back -n, or only puts right what a changed limit
 	// or clock has left. It does not change anything in a peek.
 	put(now int64, q request, v view, n int64) answer
+
+	// mark is what tells giveBack whether the units just taken still count. name
+	// is for a bucket that has none.
+	mark(now int64, a answer, name int64) int64
+
+	// giveBack gives back n units taken at mark, as far as they still count.
+	giveBack(now int64, q request, v view, n, mark int64) answer
 }
 
 // A view is the state of a key as of one moment.
@@ -85,8 +92,13 @@ type mode string
 const (
 	take   mode = "take"   // all of them or none
 	upTo   mode = "upto"   // as many as are free
-	charge mode = "charge" // whatever is free, down to a debt of one capacity
+	charge mode = "charge" // whatever is free, down to a debt of one capacity; gives back if n is below 0
 	peek   mode = "peek"
+
+	reserving mode = "reserve"
+	settling  mode = "settle"
+
+	refund mode = "refund" // a charge of -n
 )
 
 // A request is what an algorithm is asked.
@@ -152,6 +164,22 @@ func (a *answer) writes(now int64, q request, v view, n int64) bool {
 	return false
 }
 
+// settle answers the settlement of taken units, of which q.n were used: see
+// reserve.lua.
+func settle(t twin, now int64, q request, taken, mark int64) answer {
+	v := t.look(now, q)
+	var a answer
+	if more := q.n - taken; more < 0 {
+		a = t.giveBack(now, q, v, -more, mark)
+	} else {
+		a = t.put(now, q, v, max(min(more, v.free+q.capacity), 0))
+	}
+	if a.reset == 0 {
+		a.ttl = gone
+	}
+	return a.peeked(t, now, q)
+}
+
 // peeked is a as the answer to a peek for one unit, asked after it.
 func (a answer) peeked(t twin, now int64, q request) answer {
 	if a.granted = 1; a.remaining < 1 {
@@ -176,12 +204,15 @@ func (a answer) mend(now, expires int64, q request) answer {
 // request puts a checked limit in an algorithm's terms.
 func (a Algorithm) request(l Limit, n int, m mode) request {
 	capacity := int64(l.capacity(a))
+	if m == refund {
+		m, n = charge, -n
+	}
 	return request{
 		mode:     m,
 		rate:     int64(l.Rate),
 		period:   l.Period.Microseconds(),
 		capacity: capacity,
-		n:        min(max(int64(n), -2*capacity), 2*capacity+1), // never beyond exact numbers, nor what makes a difference
+		n:        min(max(int64(n), -2*capacity), 3*capacity), // never beyond exact numbers, nor what makes a difference
 	}
 }
 

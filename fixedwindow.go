@@ -9,7 +9,7 @@ import (
 //go:embed scripts/fixed_window.lua
 var fixedWindowLua string
 
-var fixedWindowScript = newScript(&fixedWindowLua, noClock)
+var fixedWindowProgram = newProgram(&fixedWindowLua, noClock)
 
 // NewFixedWindow makes a fixed window: the first call for a key begins a window
 // of one Period, in which Rate units can be taken; the first call after its
@@ -72,4 +72,15 @@ func (w *fixedWindowTwin) put(now int64, q request, v view, n int64) answer {
 		*w = fixedWindowTwin{count, now/1000 + left}
 	}
 	return a
+}
+
+func (w *fixedWindowTwin) mark(now int64, a answer, _ int64) int64 { return (now + a.reset) / 1000 }
+
+// giveBack allows for the ms or two by which the end of a window is uncertain
+// where it is read from a TTL.
+func (w *fixedWindowTwin) giveBack(now int64, q request, v view, n, mark int64) answer {
+	if off := mark - (now+v.state[1]*1000)/1000; off < -2 || off > 2 {
+		n = 0
+	}
+	return w.put(now, q, v, -n)
 }

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
@@ -9,7 +10,7 @@ import (
 //go:embed scripts/leaky_bucket.lua
 var leakyBucketLua string
 
-var leakyBucketScript = newScript(&leakyBucketLua, clock)
+var leakyBucketProgram = newProgram(&leakyBucketLua, clock)
 
 // NewLeakyBucket makes a leaky bucket, as a meter: each key has a bucket that
 // is empty at first and leaks continuously, Rate units a Period. A call pours
@@ -34,6 +35,7 @@ func NewLeakyBucket(rdb redis.UniversalClient, limits Limits, options ...Option)
 type leakyBucketTwin struct {
 	bucketPart
 	level, at int64 // level as the script stores it
+	name      int64 // see reserve.lua
 }
 
 func (b *leakyBucketTwin) look(now int64, q request) view {
@@ -87,7 +89,19 @@ func (b *leakyBucketTwin) put(now int64, q request, v view, n int64) answer {
 		if a.remaining < 0 {
 			level = q.capacity - 1 - level
 		}
-		*b = leakyBucketTwin{bucketPart{credit, q.period}, level, now}
+		b.bucketPart, b.level, b.at = bucketPart{credit, q.period}, level, now
 	}
 	return a
+}
+
+func (b *leakyBucketTwin) mark(_ int64, _ answer, name int64) int64 {
+	b.name = cmp.Or(b.name, name)
+	return b.name
+}
+
+func (b *leakyBucketTwin) giveBack(now int64, q request, v view, n, mark int64) answer {
+	if mark != b.name {
+		n = 0
+	}
+	return b.put(now, q, v, -n)
 }

@@ -25,9 +25,10 @@ type Memory struct {
 	maxKeys   int
 	began     time.Time
 
-	mu    sync.Mutex
-	keys  map[string]*memoryKey
-	queue expiryQueue
+	mu       sync.Mutex
+	keys     map[string]*memoryKey
+	queue    expiryQueue
+	reserved reservations
 }
 
 // A memoryKey is what Memory keeps for a key.
@@ -201,6 +202,7 @@ func (m *Memory) add(k *memoryKey) {
 func (m *Memory) remove(k *memoryKey) {
 	delete(m.keys, k.key)
 	heap.Remove(&m.queue, k.index)
+	k.index = -1
 }
 
 func (m *Memory) renew(k *memoryKey, expires int64) {

@@ -59,7 +59,7 @@ type fixedStep struct {
 func runFixedModel(tb testing.TB, c *choices, steps int) {
 	tb.Helper()
 	ctx, rdb := tb.Context(), sharedRedis(tb)
-	s := FixedWindow.script()
+	s := FixedWindow.program().decide()
 	require.NoError(tb, rdb.ScriptLoad(ctx, s.text).Err())
 	require.NoError(tb, moveDeadline.Load(ctx, rdb).Err())
 	require.NoError(tb, readDeadline.Load(ctx, rdb).Err())

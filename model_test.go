@@ -171,7 +171,7 @@ func newModel(tb testing.TB, a Algorithm, c *choices) *model {
 		limit:     c.limit(a),
 	}
 	m.pipe = m.rdb.Pipeline()
-	sha, err := m.rdb.ScriptLoad(tb.Context(), timed(a.script().text)).Result()
+	sha, err := m.rdb.ScriptLoad(tb.Context(), timed(a.program().decide().text)).Result()
 	require.NoError(tb, err)
 	m.sha = sha
 	for range 3 {

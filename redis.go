@@ -83,7 +83,7 @@ func newRedis(algorithm Algorithm, rdb redis.UniversalClient, limits Limits, opt
 		rdb:       rdb,
 		limits:    limits,
 		algorithm: algorithm,
-		script:    algorithm.script(),
+		script:    algorithm.program().decide(),
 		prefix:    o.prefix + ":" + string(algorithm) + ":",
 		slots:     make(chan struct{}, maxInFlight),
 	}, nil
@@ -206,7 +206,7 @@ func prepare(ctx context.Context, a Algorithm, limits Limits, key string, n int,
 	if err := checkKey(key); err != nil {
 		return Limit{}, request{}, err
 	}
-	if n < 1 && m != charge {
+	if n < 1 && m != settling {
 		return Limit{}, request{}, fmt.Errorf("%w: it is %d, it must be at least 1", ErrInvalidN, n)
 	}
 	l, static := limits.(Limit) // checked by the constructor

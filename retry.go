@@ -24,14 +24,22 @@ func retry[T any](ctx context.Context, f func() (T, error)) (T, error) {
 		if err == nil || attempt == maxAttempts || !didNotRun(err) {
 			return a, err
 		}
-		backoff := firstBackoff << (attempt - 1)
-		timer := time.NewTimer(backoff/2 + rand.N(backoff/2))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, attempt) {
 			return a, err
 		}
+	}
+}
+
+// pause waits before attempt is repeated, unless ctx ends.
+func pause(ctx context.Context, attempt int) bool {
+	backoff := firstBackoff << (attempt - 1)
+	timer := time.NewTimer(backoff/2 + rand.N(backoff/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -19,6 +19,8 @@ var (
 	headLua string
 	//go:embed scripts/tail.lua
 	tailLua string
+	//go:embed scripts/reserve.lua
+	reserveLua string
 )
 
 // A script is an algorithm as Redis runs it.
@@ -35,12 +37,29 @@ const (
 
 // newScript composes and hashes a script, once, at its first use. Only local
 // work is done once: whether a server knows the script is that server's matter.
-func newScript(algorithm *string, now string) func() *script {
+func newScript(now string, compose func() string) func() *script {
 	return sync.OnceValue(func() *script {
-		text := headLua + *algorithm + tailLua
+		text := headLua + compose()
 		sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 		return &script{text: text, sha: hex.EncodeToString(sum[:]), now: now}
 	})
+}
+
+// A program is an algorithm in Lua with its tails.
+type program struct {
+	lua     *string
+	now     string // what its decisions need
+	decide  func() *script
+	reserve func() *script
+}
+
+func newProgram(lua *string, now string) *program {
+	return &program{
+		lua:     lua,
+		now:     now,
+		decide:  newScript(now, func() string { return *lua + tailLua }),
+		reserve: newScript(clock, func() string { return *lua + reserveLua }),
+	}
 }
 
 // run runs the script on keys and returns its reply: by one EVALSHA, unless the
@@ -89,18 +108,26 @@ func unknownScript(err error) bool {
 
 // load puts the script where key lives. A failure shows at the next EVALSHA.
 func (s *script) load(ctx context.Context, rdb redis.UniversalClient, key string) {
+	if at := node(ctx, rdb, key); at != nil {
+		at.ScriptLoad(ctx, s.text)
+	}
+}
+
+// node is the client of the server that key lives on, nil if it is not known.
+func node(ctx context.Context, rdb redis.UniversalClient, key string) redis.Scripter {
 	switch c := rdb.(type) {
 	case *redis.ClusterClient:
-		if node, err := c.MasterForKey(ctx, key); err == nil {
-			node.ScriptLoad(ctx, s.text)
+		if master, err := c.MasterForKey(ctx, key); err == nil {
+			return master
 		}
+		return nil
 	case *redis.Ring:
-		if node, err := c.GetShardClientForKey(key); err == nil {
-			node.ScriptLoad(ctx, s.text)
+		if shard, err := c.GetShardClientForKey(key); err == nil {
+			return shard
 		}
-	default:
-		c.ScriptLoad(ctx, s.text)
+		return nil
 	}
+	return rdb
 }
 
 // A once is a command that the client sends at most once. Without it go-redis
@@ -142,7 +169,7 @@ func (q request) answer(n []int64) (answer, error) {
 	a := answer{granted: n[0], remaining: n[1], retry: n[2], reset: n[3]}
 	const longest = 1 << 53 // µs
 	switch {
-	case a.granted < 0, q.mode != charge && a.granted > q.n,
+	case a.granted < 0, a.granted > max(q.n, 1),
 		(a.granted > 0) != (a.retry == 0),
 		a.retry < never, a.retry > longest,
 		a.reset < 0, a.reset > longest,

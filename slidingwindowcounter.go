@@ -9,7 +9,7 @@ import (
 //go:embed scripts/sliding_window_counter.lua
 var slidingWindowCounterLua string
 
-var slidingWindowCounterScript = newScript(&slidingWindowCounterLua, clock)
+var slidingWindowCounterProgram = newProgram(&slidingWindowCounterLua, clock)
 
 // NewSlidingWindowCounter makes a sliding window counter: it counts units in
 // windows of one Period, the first of which begins with the first call, and
@@ -84,6 +84,20 @@ func (w *slidingWindowCounterTwin) put(now int64, q request, v view, n int64) an
 		*w = slidingWindowCounterTwin{start, count, before}
 	}
 	return a
+}
+
+func (w *slidingWindowCounterTwin) mark(now int64, _ answer, _ int64) int64 { return now }
+
+func (w *slidingWindowCounterTwin) giveBack(now int64, q request, v view, n, mark int64) answer {
+	switch start := v.state[0]; {
+	case mark >= start:
+		n = min(n, v.state[1])
+	case mark >= start-q.period:
+		v.state[2], v.changed, n = max(v.state[2]-n, 0), true, 0
+	default:
+		n = 0
+	}
+	return w.put(now, q, v, -n)
 }
 
 // fade is how long into a window it takes until at most most of the units of

@@ -11,7 +11,7 @@ import (
 //go:embed scripts/sliding_window_log.lua
 var slidingWindowLogLua string
 
-var slidingWindowLogScript = newScript(&slidingWindowLogLua, clock)
+var slidingWindowLogProgram = newProgram(&slidingWindowLogLua, clock)
 
 // NewSlidingWindowLog makes a sliding window log: it keeps the time of every
 // unit taken, and a call for n units is allowed if, with them, no more than
@@ -68,6 +68,17 @@ func (w *slidingWindowLogTwin) put(now int64, q request, v view, n int64) answer
 		w.push(now, int(max(n, 0)))
 	}
 	return a
+}
+
+func (w *slidingWindowLogTwin) mark(now int64, _ answer, _ int64) int64 { return now }
+
+func (w *slidingWindowLogTwin) giveBack(now int64, q request, v view, n, mark int64) answer {
+	if mark > now-q.period {
+		kept := w.times[w.head:]
+		first, last := w.head+until(kept, mark-1), w.head+until(kept, mark)
+		w.times = slices.Delete(w.times, max(first, last-int(n)), last)
+	}
+	return w.put(now, q, w.look(now, q), 0)
 }
 
 // push adds n times now. It takes the room of those that count no more rather

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
@@ -9,7 +10,7 @@ import (
 //go:embed scripts/token_bucket.lua
 var tokenBucketLua string
 
-var tokenBucketScript = newScript(&tokenBucketLua, clock)
+var tokenBucketProgram = newProgram(&tokenBucketLua, clock)
 
 // NewTokenBucket makes a token bucket: each key has a bucket of Burst tokens,
 // which is full at first. A call takes as many tokens as the units it asks
@@ -32,6 +33,7 @@ func NewTokenBucket(rdb redis.UniversalClient, limits Limits, options ...Option)
 type tokenBucketTwin struct {
 	bucketPart
 	tokens, at int64
+	name       int64 // see reserve.lua
 }
 
 func (b *tokenBucketTwin) look(now int64, q request) view {
@@ -69,7 +71,19 @@ func (b *tokenBucketTwin) put(now int64, q request, v view, n int64) answer {
 		a.reset = span(q.capacity-tokens, credit, q.rate, q.period)
 	}
 	if a.writes(now, q, v, n) {
-		*b = tokenBucketTwin{bucketPart{credit, q.period}, tokens, now}
+		b.bucketPart, b.tokens, b.at = bucketPart{credit, q.period}, tokens, now
 	}
 	return a
+}
+
+func (b *tokenBucketTwin) mark(_ int64, _ answer, name int64) int64 {
+	b.name = cmp.Or(b.name, name)
+	return b.name
+}
+
+func (b *tokenBucketTwin) giveBack(now int64, q request, v view, n, mark int64) answer {
+	if mark != b.name {
+		n = 0
+	}
+	return b.put(now, q, v, -n)
 }
