@@ -1,7 +1,7 @@
 -- usage: lua trace.lua ALGORITHM SEED STEPS    in the root of the repository
 --
--- Runs an algorithm's script on random requests, with a small stand-in for
--- Redis, and prints all that it answers and writes. Dragonfly has Lua 5.4, where
+-- Runs an algorithm's scripts, or those of 'all' at once, on random requests,
+-- with a small stand-in for Redis, and prints all that they answer and write. Dragonfly has Lua 5.4, where
 -- Redis has 5.1: the traces of both must be the same, and no number that leaves
 -- a script may be a double there, as it would be written with a point.
 local spread = table.unpack or unpack
@@ -31,115 +31,147 @@ local function text(x)
   return type(x) == 'number' and string.format('%.0f', x) or x
 end
 
--- One key, whose value is a table of fields, of times, or of the count; deadline in ms.
-local now, value, deadline
+-- A key has a value, a table of fields, of times, or of the count, and a deadline in ms.
+local now, store = nil, {}
 local commands = {
   TIME = function()
     return { string.format('%d', math.floor(now / 1000000)), string.format('%d', math.floor(now % 1000000)) }
   end,
-  HMGET = function(...)
+  HMGET = function(key, ...)
     local reply = {}
     for i, field in ipairs({ ... }) do
-      reply[i] = value and value[field] or false
+      reply[i] = key.value and key.value[field] or false
     end
     return reply
   end,
-  HSET = function(...)
+  HGET = function(key, field)
+    return key.value and key.value[field] or false
+  end,
+  HSET = function(key, ...)
     local fields = { ... }
-    value = value or {}
+    key.value = key.value or {}
     for i = 1, #fields, 2 do
-      value[fields[i]] = fields[i + 1]
+      key.value[fields[i]] = fields[i + 1]
     end
   end,
-  GET = function()
-    return value and value[1] or false
+  HSETNX = function(key, field, value)
+    key.value = key.value or {}
+    key.value[field] = key.value[field] or value
   end,
-  SET = function(count, _, ttl)
-    value, deadline = { count }, math.floor(now / 1000) + tonumber(ttl)
+  GET = function(key)
+    return key.value and key.value[1] or false
   end,
-  INCRBY = function(n)
-    value[1] = string.format('%.0f', value[1] + n)
+  SET = function(key, count, _, ttl)
+    key.value, key.deadline = { count }, math.floor(now / 1000) + tonumber(ttl)
   end,
-  LLEN = function()
-    return value and #value or 0
+  INCRBY = function(key, n)
+    key.value[1] = string.format('%.0f', key.value[1] + n)
   end,
-  LINDEX = function(i)
+  DECRBY = function(key, n)
+    key.value[1] = string.format('%.0f', key.value[1] - n)
+  end,
+  LLEN = function(key)
+    return key.value and #key.value or 0
+  end,
+  LINDEX = function(key, i)
     i = tonumber(i)
-    return value[i < 0 and #value + i + 1 or i + 1] or false
+    return key.value[i < 0 and #key.value + i + 1 or i + 1] or false
   end,
-  RPUSH = function(...)
-    value = value or {}
+  RPUSH = function(key, ...)
+    key.value = key.value or {}
     for _, time in ipairs({ ... }) do
-      value[#value + 1] = time
+      key.value[#key.value + 1] = time
     end
   end,
-  LTRIM = function(first, last)
+  LTRIM = function(key, first, last)
     local kept = {}
-    for i = tonumber(first) + 1, tonumber(last) < 0 and #value or tonumber(last) + 1 do
-      kept[#kept + 1] = value[i]
+    for i = tonumber(first) + 1, tonumber(last) < 0 and #key.value + tonumber(last) + 1 or tonumber(last) + 1 do
+      kept[#kept + 1] = key.value[i]
     end
-    value = #kept > 0 and kept or nil
+    key.value = #kept > 0 and kept or nil
   end,
-  DEL = function()
-    value, deadline = nil, nil
+  LREM = function(key, n, time)
+    n = -tonumber(n)
+    for i = key.value and #key.value or 0, 1, -1 do
+      if n > 0 and key.value[i] == time then
+        table.remove(key.value, i)
+        n = n - 1
+      end
+    end
+    key.value = key.value and #key.value > 0 and key.value or nil
   end,
-  PEXPIRE = function(ttl)
-    deadline = math.floor(now / 1000) + tonumber(ttl)
+  DEL = function(key)
+    local there = key.value and 1 or 0
+    key.value, key.deadline = nil, nil
+    return there
   end,
-  PTTL = function()
-    return deadline and math.floor(deadline - math.floor(now / 1000)) or -1
+  PEXPIRE = function(key, ttl)
+    key.deadline = math.floor(now / 1000) + tonumber(ttl)
+  end,
+  PTTL = function(key)
+    return key.deadline and math.floor(key.deadline - math.floor(now / 1000)) or -1
   end,
 }
+
+local function at(name)
+  local key = store[name] or {}
+  store[name] = key
+  if not key.value or key.deadline and now / 1000 >= key.deadline + 1 then
+    key.value, key.deadline = nil, nil
+  end
+  return key
+end
+
 redis = {
-  call = function(command, _, ...)
+  call = function(command, name, ...)
     local args = { ... }
     for i = 1, #args do
       args[i] = text(args[i])
     end
-    print(command, table.concat(args, ' ', 1, math.min(#args, 8)))
-    return assert(commands[command], command)(spread(args))
+    print(command, name or '', table.concat(args, ' ', 1, math.min(#args, 8)))
+    return assert(commands[command], command)(command == 'TIME' or at(name), spread(args))
   end,
 }
 
-local script = assert((loadstring or load)(read('head') .. read(algorithm) .. read('tail')))
+local algorithms = { 'token_bucket', 'leaky_bucket', 'fixed_window', 'sliding_window_log', 'sliding_window_counter' }
+local compile = loadstring or load
+local decide, reserve, all
+if algorithm == 'all' then
+  local script = read('head') .. 'local looks, waits, puts = {}, {}, {}\n'
+  for i, name in ipairs(algorithms) do
+    script = script .. 'do\n' .. read(name) .. 'looks[' .. i .. '], waits[' .. i .. '], puts[' .. i .. '] = look, wait, put\nend\n'
+  end
+  all = assert(compile(script .. read('all')))
+else
+  decide = assert(compile(read('head') .. read(algorithm) .. read('tail')))
+  reserve = assert(compile(read('head') .. read(algorithm) .. read('reserve')))
+end
 
 local units = { 1, 2, 3, 7, 100, 1000, 999983, 1000000, 1000000000, 999999999989, 1000000000000 }
 local periods = { 1, 2, 7, 1000, 1001, 1500, 1000000, 999999999, 3600000000, 86400000000, 31622399999999, 31622400000000 }
-local rate, period, capacity
 
-local function change()
-  rate, period = of(units), of(periods)
-  if algorithm == 'sliding_window_log' then
-    rate = of({ 1, 2, 3, 5, 10 })
+local function change(limit)
+  limit.rate, limit.period = of(units), of(periods)
+  if limit.algorithm == 'sliding_window_log' then
+    limit.rate = of({ 1, 2, 3, 5, 10 })
   end
-  capacity = rate
-  if algorithm == 'token_bucket' or algorithm == 'leaky_bucket' then
-    capacity = of(units)
-    if (capacity + 0.0) * period / rate > 3.15e15 then
-      rate, capacity = capacity, 1
+  limit.capacity = limit.rate
+  if limit.algorithm == 'token_bucket' or limit.algorithm == 'leaky_bucket' then
+    limit.capacity = of(units)
+    if (limit.capacity + 0.0) * limit.period / limit.rate > 3.15e15 then
+      limit.rate, limit.capacity = limit.capacity, 1
     end
   end
 end
 
-now = 1700000000000000 + random(1000000)
-for _ = 1, steps do
-  if not rate or random(6) == 0 then
-    change()
-  end
-  now = now + of({
-    0, 1, random(5000), random(1000000), period, math.floor(period / rate), math.floor(period * random(100) / 50),
-    -random(100000), random(30000) * random(30000) * random(1000),
-  })
-  if now < 1600000000000000 or now > 4000000000000000 then
-    now = 1700000000000000
-  end
-  if deadline and now / 1000 >= deadline + 1 then
-    value, deadline = nil, nil
-  end
-  KEYS = { 'key' }
-  ARGV = { algorithm == 'fixed_window' and '-1' or '0', random(5) == 0 and 'peek' or 'take' }
-  for i, number in ipairs({ rate, period, capacity, of({ 1, 1, random(20) + 1, capacity, math.floor(capacity / 2) + 1, capacity + 1 }) }) do
-    ARGV[i + 2] = string.format('%.0f', number)
+local function some(capacity)
+  return of({ 1, 1, random(20) + 1, capacity, math.floor(capacity / 2) + 1, capacity + 1 })
+end
+
+local function run(script, keys, ...)
+  KEYS, ARGV = keys, { ... }
+  for i = 1, #ARGV do
+    ARGV[i] = type(ARGV[i]) == 'number' and string.format('%.0f', ARGV[i]) or ARGV[i]
   end
   print('call', string.format('%.0f', now), table.concat(ARGV, ' '))
   local reply = script()
@@ -147,4 +179,50 @@ for _ = 1, steps do
     reply[i] = text(reply[i])
   end
   print('reply', table.concat(reply, ' '))
+end
+
+local limits = {}
+for i, name in ipairs(algorithms) do
+  limits[i] = { number = i, algorithm = algorithm == 'all' and name or algorithm, key = 'key' .. i }
+  change(limits[i])
+end
+local open = {}
+
+now = 1700000000000000 + random(1000000)
+for step = 1, steps do
+  local l = limits[algorithm == 'all' and random(#limits) + 1 or 1]
+  if random(6) == 0 then
+    change(l)
+  end
+  now = now + of({
+    0, 1, random(5000), random(1000000), l.period, math.floor(l.period / l.rate), math.floor(l.period * random(100) / 50),
+    -random(100000), random(30000) * random(30000) * random(1000),
+  })
+  if now < 1600000000000000 or now > 4000000000000000 then
+    now = 1700000000000000
+  end
+  local clock = l.algorithm == 'fixed_window' and '-1' or '0'
+  if algorithm == 'all' then
+    local keys, argv = {}, {}
+    for i = 1, random(#limits) + 1 do
+      local one = limits[i]
+      keys[i] = one.key
+      for _, number in ipairs({ one.number, one.rate, one.period, one.capacity, some(one.capacity) }) do
+        argv[#argv + 1] = number
+      end
+    end
+    run(all, keys, '0', random(5) == 0 and 'peek' or 'take', spread(argv))
+  elseif random(3) > 0 then
+    local mode, n = of({ 'take', 'take', 'upto', 'charge', 'peek' }), some(l.capacity)
+    if mode == 'charge' and random(2) == 0 then
+      n = -n
+    end
+    run(decide, { l.key }, clock, mode, l.rate, l.period, l.capacity, n)
+  elseif random(2) == 0 then
+    open[#open + 1] = 'reservation' .. step
+    run(reserve, { l.key, open[#open] }, '0', 'reserve', l.rate, l.period, l.capacity, some(l.capacity), l.algorithm, step, 86400000)
+  elseif #open > 0 then
+    local n = of({ 0, 1, some(l.capacity) })
+    run(reserve, { l.key, open[random(#open) + 1] }, '0', 'settle', l.rate, l.period, l.capacity, n, l.algorithm, 0, 0)
+  end
 end
