@@ -212,7 +212,7 @@ func (a Algorithm) request(l Limit, n int, m mode) request {
 		rate:     int64(l.Rate),
 		period:   l.Period.Microseconds(),
 		capacity: capacity,
-		n:        min(max(int64(n), -2*capacity), 3*capacity), // never beyond exact numbers, nor what makes a difference
+		n:        min(max(int64(n), -4*maxUnits), 3*capacity), // never beyond exact numbers, nor what makes a difference
 	}
 }
 

@@ -61,7 +61,8 @@ func redisSubject(t *testing.T, a Algorithm) *subject {
 		[]Option{WithPrefix(uniqueKey(t))})
 	require.NoError(t, err)
 	s, now := *r.script, time.UnixMicro(1_800_000_000_000_000)
-	r.script = &s
+	reserves := *r.reserves
+	r.script, r.reserves = &s, &reserves
 	began := serverTime(t, rdb)
 	subject := &subject{
 		Limiter: r, algorithm: a, limit: &limit,
@@ -71,11 +72,13 @@ func redisSubject(t *testing.T, a Algorithm) *subject {
 		subject.drift = func() time.Duration { return serverTime(t, rdb).Sub(began) + time.Millisecond }
 	} else {
 		s.now = strconv.FormatInt(now.UnixMicro(), 10)
+		reserves.now = s.now
 	}
 	subject.pass = func(d time.Duration) {
 		now = now.Add(d)
 		if a != FixedWindow {
 			s.now = strconv.FormatInt(now.UnixMicro(), 10)
+			reserves.now = s.now
 			d -= time.Second // the TTL must not end before the state, for real time passes too
 		}
 		for _, key := range keysOf(t, r) {

@@ -22,6 +22,7 @@ type hammering struct {
 	Algorithm Algorithm
 	Prefix    string
 	Limit     Limit
+	All       []hammering // instead of one limit several at once, with their Algorithm and Limit
 	Callers   int
 	Calls     int // by all of them
 }
@@ -46,7 +47,7 @@ var _ = registerChild("hammer", func() int {
 func (h hammering) run(addr string) (admitted int64, err error) {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
-	r, err := newRedis(h.Algorithm, rdb, h.Limit, []Option{WithPrefix(h.Prefix)})
+	r, err := h.limiter(rdb)
 	if err != nil {
 		return 0, err
 	}
@@ -74,6 +75,21 @@ func (h hammering) run(addr string) (admitted int64, err error) {
 		return 0, err
 	}
 	return allowed.Load(), nil
+}
+
+func (h hammering) limiter(rdb redis.UniversalClient) (Limiter, error) {
+	if len(h.All) == 0 {
+		return newRedis(h.Algorithm, rdb, h.Limit, []Option{WithPrefix(h.Prefix)})
+	}
+	var all []Base
+	for _, one := range h.All {
+		r, err := newRedis(one.Algorithm, rdb, one.Limit, []Option{WithPrefix(h.Prefix)})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return All(all...)
 }
 
 // hammer runs h in three processes and adds up what they were admitted.

@@ -42,7 +42,8 @@ type Redis struct {
 	rdb       redis.UniversalClient
 	limits    Limits
 	algorithm Algorithm
-	script    *script
+	script    *script       // decides
+	reserves  *script       // reserves and settles
 	prefix    string        // up to the hash tag
 	slots     chan struct{} // one for each call in flight
 }
@@ -84,6 +85,7 @@ func newRedis(algorithm Algorithm, rdb redis.UniversalClient, limits Limits, opt
 		limits:    limits,
 		algorithm: algorithm,
 		script:    algorithm.program().decide(),
+		reserves:  algorithm.program().reserve(),
 		prefix:    o.prefix + ":" + string(algorithm) + ":",
 		slots:     make(chan struct{}, maxInFlight),
 	}, nil

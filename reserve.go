@@ -110,11 +110,11 @@ func (r *Redis) Settle(ctx context.Context, reservation Reservation, used int) (
 // reserve runs reserve.lua and tells whether it knew the reservation.
 func (r *Redis) reserve(ctx context.Context, key, id string, q request, more ...any) (bool, answer, error) {
 	name := r.redisKey(key)
-	script, keys := r.algorithm.program().reserve(), []string{name, name + ":r:" + id}
+	keys := []string{name, name + ":r:" + id}
 	argv := append(append(q.argv(), string(r.algorithm)), more...)
 	n, err := guard(ctx, r.slots, func() ([]int64, error) {
 		return retry(ctx, func() ([]int64, error) {
-			reply, err := script.run(ctx, r.rdb, keys, argv...)
+			reply, err := r.reserves.run(ctx, r.rdb, keys, argv...)
 			if err != nil {
 				return nil, err
 			}
