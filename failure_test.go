@@ -212,7 +212,7 @@ func TestRetriesWhatDidNotRun(t *testing.T) {
 		require.NoError(t, err)
 		result, err := r.Allow(t.Context(), "key")
 		require.NoError(t, err, refusal)
-		require.Equal(t, Result{true, PerSecond(5), 4, 0, time.Millisecond}, result)
+		require.Equal(t, Result{Allowed: true, Limit: PerSecond(5), Remaining: 4, ResetAfter: time.Millisecond}, result)
 		require.EqualValues(t, maxAttempts, asked.Load())
 
 		// Not for ever.

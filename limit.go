@@ -123,6 +123,8 @@ func (l Limit) check(a Algorithm) error {
 		return nil
 	case l == Limit{}:
 		return fmt.Errorf("%w: it is the zero Limit; for no limit use Unlimited, to block use Per(0, time.Second)", ErrInvalidLimit)
+	case l.Rate == badShare:
+		return fmt.Errorf("%w: it is the Share of fewer than 1 replica", ErrInvalidLimit)
 	case l.Rate < 0 || int64(l.Rate) > rates:
 		return fmt.Errorf("%w: Rate is %d, it must be 0 to %d", ErrInvalidLimit, l.Rate, rates)
 	case l.Period < time.Microsecond || l.Period > maxPeriod:

@@ -58,6 +58,9 @@ type Result struct {
 	// ResetAfter is the wait until the key is as if it had never been used;
 	// 0 if it is so now.
 	ResetAfter time.Duration
+
+	// Fallback tells that the decision came from the Secondary of a Fallback.
+	Fallback bool
 }
 
 // The causes that a caller can tell apart with errors.Is. Whatever else stands

@@ -42,7 +42,7 @@ func runSteps(t *testing.T, s *subject, steps []step) {
 			got, err = s.AllowN(t.Context(), key, max(step.n, 1))
 		}
 		require.NoError(t, err)
-		want := Result{step.allowed, *s.limit, step.remaining, step.retry, step.resets}
+		want := Result{step.allowed, *s.limit, step.remaining, step.retry, step.resets, false}
 		if drift := s.drift(); drift > 0 {
 			got.RetryAfter = undrifted(got.RetryAfter, want.RetryAfter, drift)
 			got.ResetAfter = undrifted(got.ResetAfter, want.ResetAfter, drift)
