@@ -131,7 +131,7 @@ func (r *Redis) group(ctx context.Context, requests []Request, m mode) ([]Result
 			return nil, err
 		}
 		answers, err := guard(ctx, r.slots, func() ([]answer, error) {
-			return retry(ctx, func() ([]answer, error) { return g.run(ctx, r.rdb, m) })
+			return retry(ctx, r.rdb, func() ([]answer, error) { return g.run(ctx, r.rdb, m) })
 		})
 		if err != nil {
 			return nil, g.explain(err)

@@ -102,7 +102,9 @@ func (b *batch) decide(ctx context.Context) {
 			run(ctx, b.rdb, open)
 			var again []*call
 			for _, c := range open {
-				if err := c.cmd.Err(); err != nil && didNotRun(err) {
+				err := c.cmd.Err()
+				reload(ctx, b.rdb, err)
+				if err != nil && didNotRun(err) {
 					again = append(again, c)
 				}
 			}

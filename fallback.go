@@ -184,7 +184,7 @@ func (f *Fallback) ask(ctx context.Context, q question, p *phase, c *fallbackCon
 	result, err = q.put(short, f.Primary)
 	switch {
 	case err == nil:
-		if _, fixed := result.Limit.fixed(); !q.peek && (!fixed || result.Limit == Limit{}) {
+		if _, _, fixed := result.Limit.fixed(1); !q.peek && (!fixed || result.Limit == Limit{}) {
 			v = wasWell
 		}
 	case isMistake(err):

@@ -186,7 +186,7 @@ func (r *Redis) decide(ctx context.Context, key string, n int, m mode) (int, Res
 	}
 	name := r.redisKey(key)
 	a, err := guard(ctx, r.slots, func() (answer, error) {
-		return retry(ctx, func() (answer, error) {
+		return retry(ctx, r.rdb, func() (answer, error) {
 			reply, err := r.script.run(ctx, r.rdb, []string{name}, q.argv()...)
 			if err != nil {
 				return answer{}, err

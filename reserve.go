@@ -113,7 +113,7 @@ func (r *Redis) reserve(ctx context.Context, key, id string, q request, more ...
 	keys := []string{name, name + ":r:" + id}
 	argv := append(append(q.argv(), string(r.algorithm)), more...)
 	n, err := guard(ctx, r.slots, func() ([]int64, error) {
-		return retry(ctx, func() ([]int64, error) {
+		return retry(ctx, r.rdb, func() ([]int64, error) {
 			reply, err := r.reserves.run(ctx, r.rdb, keys, argv...)
 			if err != nil {
 				return nil, err

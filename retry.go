@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net"
 	"time"
@@ -18,15 +19,30 @@ const (
 // retry runs f again, a few times and within ctx, while the cause says that
 // nothing has run. The client itself is told not to repeat a script, so it
 // does not repeat these either.
-func retry[T any](ctx context.Context, f func() (T, error)) (T, error) {
+func retry[T any](ctx context.Context, rdb redis.UniversalClient, f func() (T, error)) (T, error) {
 	for attempt := 1; ; attempt++ {
 		a, err := f()
+		reload(ctx, rdb, err)
 		if err == nil || attempt == maxAttempts || !didNotRun(err) {
 			return a, err
 		}
 		if !pause(ctx, attempt) {
 			return a, err
 		}
+	}
+}
+
+// reload lets a cluster client ask anew who the masters are, when one does not
+// answer. By itself it asks once a minute, and for so long it calls a master
+// that a replica has replaced. It asks in the background, once at a time and
+// no more than five times a second.
+func reload(ctx context.Context, rdb redis.UniversalClient, err error) {
+	var network net.Error
+	if err == nil || !errors.As(err, &network) && !errors.Is(err, io.EOF) {
+		return
+	}
+	if cluster, ok := rdb.(interface{ ReloadState(ctx context.Context) }); ok {
+		cluster.ReloadState(ctx)
 	}
 }
 

@@ -74,7 +74,9 @@ local function put(i, n, rate, period, capacity, len, gone, last)
     return 0, rate
   end
   if n ~= 0 or last > now then
-    if gone > 0 then
+    -- The list is never empty on the way: a cluster that moves its slot would
+    -- not let it be made again here.
+    if gone > 0 and gone < len then
       redis.call('LTRIM', KEYS[i], gone, -1)
     end
     -- After the clock was set back, times to come become now.
@@ -82,13 +84,17 @@ local function put(i, n, rate, period, capacity, len, gone, last)
       local kept = count_until(i, used, now)
       if kept > 0 then
         redis.call('LTRIM', KEYS[i], 0, kept - 1)
-      else
-        redis.call('DEL', KEYS[i])
       end
       append(i, used - kept)
+      if kept == 0 then
+        redis.call('LTRIM', KEYS[i], used, -1)
+      end
     end
     if n > 0 then
       append(i, n)
+      if gone > 0 and gone == len then
+        redis.call('LTRIM', KEYS[i], gone, -1)
+      end
     elseif n < 0 then
       redis.call('LTRIM', KEYS[i], 0, n - 1)
       reset = tonumber(redis.call('LINDEX', KEYS[i], -1)) + period - now
