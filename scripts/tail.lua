@@ -33,27 +33,21 @@ local function decide(i)
   return granted, free, retry, reset
 end
 
-local reply = {}
-local function answer(i, granted, remaining, retry, reset)
-  local a = 4 * i
-  reply[a - 3] = granted
-  reply[a - 2] = remaining > 0 and floor(remaining) or 0
-  reply[a - 1] = floor(retry)
-  reply[a] = floor(reset)
-end
-
 if #KEYS == 1 then
-  answer(1, decide(1))
-  return reply
+  local granted, free, retry, reset = decide(1)
+  return { granted, free > 0 and floor(free) or 0, floor(retry), floor(reset) }
 end
 -- One that fails must not fail the others. What it says then is the text of the
 -- error in the place of granted; it has written nothing.
+local reply = {}
 for i = 1, #KEYS do
-  local ok, granted, remaining, retry, reset = pcall(decide, i)
-  if ok then
-    answer(i, granted, remaining, retry, reset)
-  else
-    answer(i, type(granted) == 'table' and granted.err or tostring(granted), 0, 0, 0)
+  local a, ok, granted, free, retry, reset = 4 * i, pcall(decide, i)
+  if not ok then
+    granted, free, retry, reset = type(granted) == 'table' and granted.err or tostring(granted), 0, 0, 0
   end
+  reply[a - 3] = granted
+  reply[a - 2] = free > 0 and floor(free) or 0
+  reply[a - 1] = floor(retry)
+  reply[a] = floor(reset)
 end
 return reply
