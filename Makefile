@@ -19,7 +19,7 @@ define in-modules
 @status=0; for module in $(MODULES); do echo "== $$module"; (cd $$module && $(1)) || status=1; done; exit $$status
 endef
 
-.PHONY: help test demo quickstart plots lint fmt tidy fuzz bench ci modules
+.PHONY: help test demo quickstart plots lint fmt tidy fuzz bench gobench ci modules
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,7 +53,11 @@ fuzz: ## run each fuzz target for FUZZTIME (60s)
 	@bash .ci/redis
 	@bash .ci/fuzz $(FUZZTIME)
 
-bench: ## run the benchmarks of the root module (BENCH=regexp)
+bench: ## compare with other libraries, write docs/benchmarks.md (ARGS="-quick -out /tmp")
+	@RATELIMIT_REQUIRE=process bash .ci/redis
+	@cd bench && go run . $(ARGS)
+
+gobench: ## run the benchmarks of the root module (BENCH=regexp)
 	@bash .ci/redis
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem $(TESTFLAGS) ./...
 
