@@ -75,7 +75,8 @@
 //
 // A refusal is a [Result] and never an error. An error means that there is no
 // decision, and only the caller knows what to do then: go ahead (fail open),
-// refuse (fail closed), or ask another limiter. Use [errors.Is] with
+// refuse (fail closed), or ask another limiter. [Fallback] does each of these,
+// and leaves Redis alone while it does not answer. Use [errors.Is] with
 // [ErrInvalidLimit], [ErrInvalidN] and [ErrInvalidKey], which are mistakes of the
 // caller, with the context's errors, and with the errors of go-redis.
 //
@@ -88,7 +89,16 @@
 //
 // # How the parts compose
 //
-// Everything that decides is a [Limiter]: [Redis], [Memory], and what you write
-// around them. [Memory] makes the same decisions within one process, for tests,
-// for single instances, and to fall back on.
+// Everything that decides is a [Limiter]: [Redis], [Memory], what wraps them, and
+// what you write around them. [Memory] makes the same decisions within one
+// process, for tests, for single instances, and to fall back on.
+//
+//   - [Fallback] asks a second limiter where the first has no decision.
+//   - [DenyCache] answers for keys that are refused, without asking.
+//   - [All] makes one limiter of several that hold together.
+//   - [Wait] and [WaitN] sleep until a limiter allows a call.
+//
+// [Redis] and [Memory] can do more than a Limiter: see [Base] for parts of what
+// was asked, debts, and reservations. [AllowAll] decides several requests
+// together, and [AllowEach] many apart, in one round trip.
 package ratelimit
