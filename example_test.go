@@ -200,26 +200,8 @@ func Example_fallBack() {
 	// Output: true 59 <nil>
 }
 
-// wait returns when limiter lets key through, or when ctx ends.
-func wait(ctx context.Context, limiter ratelimit.Limiter, key string) error {
-	for {
-		result, err := limiter.Allow(ctx, key)
-		switch {
-		case err != nil || result.Allowed:
-			return err
-		case result.RetryAfter == ratelimit.Never:
-			return errors.New("the limit blocks " + key)
-		}
-		select {
-		case <-time.After(result.RetryAfter):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 // Wait instead of refuse: RetryAfter is exact, so that a lone caller needs one
-// wait.
+// sleep.
 func Example_wait() {
 	limiter, err := ratelimit.NewMemory(ratelimit.LeakyBucket, ratelimit.PerSecond(100))
 	if err != nil {
@@ -228,12 +210,56 @@ func Example_wait() {
 
 	start := time.Now()
 	for range 5 {
-		if err := wait(context.Background(), limiter, "mail"); err != nil {
+		if _, err := ratelimit.Wait(context.Background(), limiter, "mail"); err != nil {
 			log.Fatal(err)
 		}
 	}
-	fmt.Println(time.Since(start) >= 40*time.Millisecond) // 4 waits of 10 ms
+	fmt.Println(time.Since(start) >= 40*time.Millisecond) // 4 sleeps of 10 ms
 	// Output: true
+}
+
+// A wait that would outlast the deadline ends before it begins.
+func ExampleWait_deadline() {
+	limiter, err := ratelimit.NewMemory(ratelimit.FixedWindow, ratelimit.PerHour(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	for range 2 {
+		result, err := ratelimit.Wait(ctx, limiter, "report")
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			fmt.Println("come back in", result.RetryAfter.Round(time.Hour))
+		case err != nil:
+			log.Fatal(err)
+		default:
+			fmt.Println("go ahead")
+		}
+	}
+	fmt.Println(ctx.Err()) // there was time left
+	// Output:
+	// go ahead
+	// come back in 1h0m0s
+	// <nil>
+}
+
+// WaitN waits for all units that a call costs. What never fits is told at once.
+func ExampleWaitN() {
+	limiter, err := ratelimit.NewMemory(ratelimit.TokenBucket, ratelimit.PerSecond(1000).WithBurst(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for _, kilobytes := range []int{100, 20, 500} {
+		_, err := ratelimit.WaitN(context.Background(), limiter, "upload", kilobytes)
+		fmt.Println(kilobytes, err == nil, errors.Is(err, ratelimit.ErrNever))
+	}
+	// Output:
+	// 100 true false
+	// 20 true false
+	// 500 false true
 }
 
 // Mistakes of the caller can be told apart with errors.Is.
