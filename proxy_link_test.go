@@ -113,7 +113,7 @@ func (p *proxy) carryReplies(l *link) {
 		if !keep {
 			continue
 		}
-		if _, err := l.client.Write(buf[:n]); err != nil {
+		if !p.deliver(l, buf[:n]) {
 			return
 		}
 	}

@@ -27,6 +27,10 @@ type proxy struct {
 	unwanted []byte // the reply to a request with this text is dropped
 	cutAfter bool
 	drops    int
+
+	harm     harm
+	share    float64 // of the replies that are harmed
+	harmings int
 }
 
 // startProxy starts a proxy on 127.0.0.1 that passes everything on to target, until it is told otherwise.
