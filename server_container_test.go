@@ -17,6 +17,7 @@ import (
 const (
 	insidePort   = "6379"
 	sentinelFile = "/sentinel.conf"
+	preloadFile  = "/preload.so"
 )
 
 // containers is the network of all containers of a run.
@@ -44,6 +45,10 @@ func newContainer(ctx context.Context, port int, spec serverSpec) (*serverContai
 		file := testcontainers.ContainerFile{Reader: strings.NewReader(spec.sentinel), ContainerFilePath: sentinelFile, FileMode: 0o666}
 		command := append([]string{spec.command, sentinelFile, "--sentinel"}, args...)
 		opts = append(opts, testcontainers.WithFiles(file), testcontainers.WithEntrypoint(command...))
+	}
+	if spec.preload != "" {
+		file := testcontainers.ContainerFile{HostFilePath: spec.preload, ContainerFilePath: preloadFile, FileMode: 0o755}
+		opts = append(opts, testcontainers.WithFiles(file), testcontainers.WithEnv(map[string]string{"LD_PRELOAD": preloadFile}))
 	}
 	c, err := testcontainers.Run(ctx, serverImage(), opts...)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 type serverProcess struct {
 	binary string
 	args   []string
+	env    []string
 	dir    string
 	addr   string
 
@@ -47,6 +48,9 @@ func newProcess(port int, spec serverSpec) (*serverProcess, error) {
 	}
 	p := &serverProcess{binary: binary, dir: dir, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 	p.args = append(serverArgs(strconv.Itoa(port), spec), "--bind", "127.0.0.1", "--dir", dir)
+	if spec.preload != "" {
+		p.env = append(os.Environ(), "LD_PRELOAD="+spec.preload)
+	}
 	if spec.sentinel != "" {
 		conf := filepath.Join(dir, "sentinel.conf")
 		p.args = append([]string{conf, "--sentinel"}, p.args...)
@@ -62,7 +66,7 @@ func (p *serverProcess) start(ctx context.Context) error {
 	}
 	defer out.Close()
 	p.cmd = exec.Command(p.binary, p.args...)
-	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = p.env, out, out
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ type serverSpec struct {
 	args     []string // options for redis-server's command line
 	sentinel string   // the configuration file, where it is a sentinel
 	command  string   // what the sentinel's program is called in an image
+	preload  string   // a shared library to be loaded before all else
 }
 
 // startServer starts a server of the same kind as the shared one, with more options for its command line.
