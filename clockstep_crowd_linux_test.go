@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A crowd calls one limiter in Redis with one key, without rest, and after each
+// A presser calls one limiter in Redis with one key, without rest, and after each
 // call a Memory with the same limit, whose clock nobody steps: what Redis
 // admits beyond that, it admits because of a step.
-type crowd struct {
+type presser struct {
 	redis  *Redis
 	memory *Memory
 	full   time.Duration // the most that a call may have to wait
@@ -36,17 +36,17 @@ type crowd struct {
 const crowdCallers = 4
 
 // newCrowd starts the callers of a limiter that has just been made.
-func newCrowd(t *testing.T, rdb *redis.Client, a Algorithm, l Limit, full time.Duration) *crowd {
+func newCrowd(t *testing.T, rdb *redis.Client, a Algorithm, l Limit, full time.Duration) *presser {
 	t.Helper()
-	r, err := newRedis(a, rdb, l, []Option{WithPrefix("crowd")})
+	r, err := newRedis(a, rdb, l, []Option{WithPrefix("pressed")})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
-	c := &crowd{redis: r, memory: newMemory(t, a, l), full: full, stop: stop, last: time.Now()}
+	c := &presser{redis: r, memory: newMemory(t, a, l), full: full, stop: stop, last: time.Now()}
 	for range crowdCallers {
 		c.wg.Go(func() {
 			for ctx.Err() == nil {
 				c.call(t.Context())
-				<-time.After(10 * time.Millisecond) // 400 calls a second are crowd enough
+				<-time.After(10 * time.Millisecond) // 400 calls a second are presses enough
 			}
 		})
 	}
@@ -54,7 +54,7 @@ func newCrowd(t *testing.T, rdb *redis.Client, a Algorithm, l Limit, full time.D
 	return c
 }
 
-func (c *crowd) call(ctx context.Context) {
+func (c *presser) call(ctx context.Context) {
 	peek, err := c.redis.Peek(ctx, "key")
 	c.check(peek, err)
 	began := time.Now()
@@ -70,7 +70,7 @@ func (c *crowd) call(ctx context.Context) {
 	}
 }
 
-func (c *crowd) check(r Result, err error) {
+func (c *presser) check(r Result, err error) {
 	if err == nil && (r.RetryAfter > c.full || r.ResetAfter > c.full) {
 		err = fmt.Errorf("%+v tells to wait longer than the time to full, %v", r, c.full)
 	}
@@ -82,7 +82,7 @@ func (c *crowd) check(r Result, err error) {
 	}
 }
 
-func (c *crowd) count(began time.Time, allowed bool) {
+func (c *presser) count(began time.Time, allowed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !allowed {
@@ -95,14 +95,14 @@ func (c *crowd) count(began time.Time, allowed bool) {
 	c.surplus = max(c.surplus, c.admitted-c.unstepped)
 }
 
-func (c *crowd) refusals() int {
+func (c *presser) refusals() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.refused
 }
 
-// awaitRefusals waits until some more calls of each crowd are refused.
-func awaitRefusals(t *testing.T, crowds []*crowd) {
+// awaitRefusals waits until some more calls of each presser are refused.
+func awaitRefusals(t *testing.T, crowds []*presser) {
 	t.Helper()
 	const more = 20
 	var want []int
@@ -119,14 +119,14 @@ func awaitRefusals(t *testing.T, crowds []*crowd) {
 	})
 }
 
-// stepped tells the crowd that the clock is stepped, from which a wait counts anew.
-func (c *crowd) stepped() {
+// stepped tells the pressers that the clock is stepped, from which a wait counts anew.
+func (c *presser) stepped() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = time.Now()
 }
 
-func (c *crowd) end() {
+func (c *presser) end() {
 	c.stop()
 	c.wg.Wait()
 }

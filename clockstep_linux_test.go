@@ -40,7 +40,7 @@ func testSteps(t *testing.T, s *server, steps []time.Duration) {
 	const capacity, busy = 50, 500 * time.Millisecond
 	limit := Per(capacity, time.Second).WithBurst(capacity)
 	rdb := newClient(t, &redis.Options{Addr: s.Addr(), PoolSize: 100})
-	var crowds []*crowd
+	var crowds []*presser
 	var patient, late []*loner
 	for _, a := range allAlgorithms {
 		patient = append(patient, newLoner(t, rdb, a, limit, "patient"))
@@ -70,7 +70,7 @@ func testSteps(t *testing.T, s *server, steps []time.Duration) {
 			c.redis.algorithm, capacity, c.full.Round(time.Millisecond), c.surplus, c.wait.Round(time.Millisecond),
 			c.longest.Round(time.Millisecond), patient[i].wait.Round(time.Millisecond), late[i].wait.Round(time.Millisecond))
 		require.NoError(t, c.err, c.redis.algorithm)
-		require.Greater(t, c.admitted, capacity, "%s: the crowd was admitted nothing after the step", c.redis.algorithm)
+		require.Greater(t, c.admitted, capacity, "%s: the presser was admitted nothing after the step", c.redis.algorithm)
 		require.LessOrEqual(t, c.surplus, capacity*len(steps)+crowdCallers, c.redis.algorithm)
 		require.LessOrEqual(t, c.wait, c.full+busy, c.redis.algorithm)
 	}

@@ -19,7 +19,7 @@ const (
 	budget  = 50 * time.Millisecond // of a call
 	grace   = 10 * time.Millisecond // by which it may overrun
 	// Between two calls of a caller: 3,200 calls a second in all, which two cores carry with the race
-	// detector on. If they were full, the lateness would be theirs.
+	// detector on. If they were full, the delays would be theirs.
 	pace = 20 * time.Millisecond
 )
 
@@ -105,19 +105,19 @@ type outcome struct {
 	calls, decided int
 	why            map[string]int // the others, by the kind of their error
 	charged        int            // of the others
-	late, timers   lateness       // of the calls, and of plain timers
+	late, timers   delays         // of the calls, and of plain timers
 	recovered      time.Duration  // after the fault, until all five decided
 }
 
-// A lateness is the worst of many, and what 99% stay within.
-type lateness struct{ worst, most time.Duration }
+// A delays is the worst of many, and what 99% stay within.
+type delays struct{ worst, most time.Duration }
 
-func latenessOf(late []time.Duration) lateness {
+func latenessOf(late []time.Duration) delays {
 	slices.Sort(late)
-	return lateness{max(0, late[len(late)-1]), max(0, late[len(late)*99/100])}
+	return delays{max(0, late[len(late)-1]), max(0, late[len(late)*99/100])}
 }
 
-func (l lateness) String() string {
+func (l delays) String() string {
 	round := func(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 	return fmt.Sprintf("%v (99%%: %v)", round(l.worst), round(l.most))
 }
@@ -162,7 +162,7 @@ func (s *scene) account(t *testing.T, calls []faultCall, o *outcome) {
 }
 
 func (o outcome) String() string {
-	return fmt.Sprintf("| %s | calls %d | decided %d | errors %d %v, %d of them charged | worst lateness %v, of plain timers %v | decides again after %v | charged more than once: 0 |",
+	return fmt.Sprintf("| %s | calls %d | decided %d | errors %d %v, %d of them charged | worst delays %v, of plain timers %v | decides again after %v | charged more than once: 0 |",
 		o.name, o.calls, o.decided, o.calls-o.decided, o.why, o.charged,
 		o.late, o.timers, o.recovered.Round(time.Millisecond))
 }

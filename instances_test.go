@@ -60,7 +60,7 @@ func TestBlockedKeys(t *testing.T) {
 		for range 3 {
 			r, err := s.Allow(t.Context(), "key")
 			require.NoError(t, err)
-			require.Equal(t, Result{false, *s.limit, 0, Never, 0}, r)
+			require.Equal(t, Result{Limit: *s.limit, RetryAfter: Never}, r)
 		}
 		require.NoError(t, s.Reset(t.Context(), "key"))
 		*s.limit = Per(5, time.Hour).WithBurst(5)

@@ -26,7 +26,7 @@ var (
 func TestScriptsAskForLittle(t *testing.T) {
 	t.Parallel()
 	for _, a := range allAlgorithms {
-		text := scriptComment.ReplaceAllString(a.script().text, "")
+		text := scriptComment.ReplaceAllString(a.program().decide().text, "")
 		require.NotContains(t, text, "#!")
 		uses := scriptUse.FindAllString(text, -1)
 		require.Len(t, uses, strings.Count(text, "redis"), a)
@@ -105,7 +105,7 @@ func TestRepliesInOtherForms(t *testing.T) {
 		require.NoError(t, err)
 		result, err := r.Allow(t.Context(), "key")
 		require.NoError(t, err, "%q", reply)
-		require.Equal(t, Result{false, PerSecond(5), 3, 2 * ms, 1 * ms}, result)
+		require.Equal(t, Result{Limit: PerSecond(5), Remaining: 3, RetryAfter: 2 * ms, ResetAfter: 1 * ms}, result)
 	}
 	for _, reply := range []string{
 		"*4\r\n:0\r\n,2.5\r\n:2000\r\n:1000", // a part of a unit

@@ -31,7 +31,7 @@ func (s *scripted) AllowN(_ context.Context, _ string, n int) (Result, error) {
 	return s.answers[i].Result, s.answers[i].err
 }
 
-func refusal(wait time.Duration) scriptedAnswer {
+func refusedWait(wait time.Duration) scriptedAnswer {
 	return scriptedAnswer{Result: Result{Limit: PerSecond(10), RetryAfter: wait}}
 }
 
@@ -167,7 +167,7 @@ func TestWaitUntilTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		l, began := &scripted{answers: []scriptedAnswer{refusal(9 * time.Second), refusal(time.Minute)}}, time.Now()
+		l, began := &scripted{answers: []scriptedAnswer{refusedWait(9 * time.Second), refusedWait(time.Minute)}}, time.Now()
 		r, err := Wait(ctx, l, "key")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "it would take 1m0s and the deadline is in ")
@@ -206,7 +206,7 @@ func TestWaitErrors(t *testing.T) {
 		require.Zero(t, time.Since(began))
 
 		away := errors.New("Redis is away")
-		l := &scripted{answers: []scriptedAnswer{refusal(time.Second), {err: away}}}
+		l := &scripted{answers: []scriptedAnswer{refusedWait(time.Second), {err: away}}}
 		r, err := Wait(t.Context(), l, "key")
 		require.Equal(t, away, err)
 		require.Zero(t, r)
@@ -222,7 +222,7 @@ func TestWaitLateness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &scripted{}
 		for range 1000 {
-			l.answers = append(l.answers, refusal(each/2))
+			l.answers = append(l.answers, refusedWait(each/2))
 		}
 		l.answers = append(l.answers, allowance)
 		_, err := Wait(t.Context(), l, "key")
