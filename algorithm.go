@@ -204,15 +204,19 @@ func (a answer) mend(now, expires int64, q request) answer {
 // request puts a checked limit in an algorithm's terms.
 func (a Algorithm) request(l Limit, n int, m mode) request {
 	capacity := int64(l.capacity(a))
-	if m == refund {
+	most := 3 * capacity // more makes no difference
+	switch m {
+	case refund:
 		m, n = charge, -n
+	case settling: // but to what was taken under another limit
+		most = 4 * maxUnits
 	}
 	return request{
 		mode:     m,
 		rate:     int64(l.Rate),
 		period:   l.Period.Microseconds(),
 		capacity: capacity,
-		n:        min(max(int64(n), -4*maxUnits), 3*capacity), // never beyond exact numbers, nor what makes a difference
+		n:        min(max(int64(n), -4*maxUnits), most), // never beyond exact numbers
 	}
 }
 

@@ -19,15 +19,18 @@ type Request struct {
 
 // AllowAll takes what all requests ask for, or nothing if one of them is refused:
 // atomically, and in Redis in one round trip. The first Result is that of the
-// limit that decides, as in Combined; the others tell, one for each request,
-// what its limit alone says.
+// limit that decides: see All. The slice has one for each request, in their
+// order: what its limit alone says. So after a refusal, which takes nothing, some
+// of them may be Allowed.
 //
 // All limiters must be *Redis with the same client, or all *Memory, and no two
-// requests may count the same key of the same limiter. A refusal takes nothing.
+// requests may count the same key of the same limiter. The error is one of a
+// single call, or says which requests do not go together.
 //
 // On a cluster and on a Ring all keys must lie in one slot: they must share a
 // hash tag. A key has one if it begins with a text in braces, as
-// "{tenant7}user:5" and "{tenant7}" do, which share it.
+// "{tenant7}user:5" and "{tenant7}" do, which share it; but not if it is longer
+// than 256 bytes. One key for everybody draws all the others into its slot.
 func AllowAll(ctx context.Context, requests ...Request) (Result, []Result, error) {
 	return allowAll(ctx, requests, take)
 }
@@ -116,7 +119,7 @@ func (r *Redis) group(ctx context.Context, requests []Request, m mode) ([]Result
 	}
 	var g group
 	for i, l := range limiters {
-		if !sameClient(l.rdb, r.rdb) {
+		if i > 0 && !sameClient(l.rdb, r.rdb) {
 			return nil, fmt.Errorf("ratelimit: request %d: its Redis client is another than that of request 0: they can't be decided together", i)
 		}
 		if name := l.redisKey(requests[i].Key); !all[i].fixed {
@@ -222,7 +225,7 @@ func (g *group) checkTags(rdb redis.UniversalClient) error {
 	}
 	for _, name := range g.names[1:] {
 		if hashTag(name) != hashTag(g.names[0]) {
-			return fmt.Errorf("ratelimit: the keys %s: they have no hash tag in common, so they may lie on different nodes: begin them with the same text in braces, as in \"{tenant7}login\"", g.quoted())
+			return fmt.Errorf("ratelimit: the keys %s: they have no hash tag in common, so they may lie on different nodes: begin them with the same text in braces, as in \"{tenant7}login\", and let none be over %d bytes", g.quoted(), longestKey)
 		}
 	}
 	return nil

@@ -3,7 +3,8 @@ package ratelimit
 import "context"
 
 // A Base is a Limiter that counts by itself rather than wrap another: a *Redis
-// or a *Memory. It can do more than a Limiter.
+// or a *Memory, and nothing else. It can do more than a Limiter, with the same
+// errors: n is at least 1, or the error is ErrInvalidN.
 type Base interface {
 	Limiter
 
@@ -14,8 +15,9 @@ type Base interface {
 
 	// Charge takes n units of key's limit whether they are free or not, so that
 	// later calls wait until the debt is paid. The debt is at most what the limit
-	// allows at once; what would go beyond is not charged. The Result is what
-	// Peek would then answer.
+	// allows at once; what would go beyond is not charged. So a leaky bucket
+	// without a Burst owes 1 at most. The Result is what Peek would then answer,
+	// not whether something was charged.
 	//
 	// A debt in a fixed window ends with the window.
 	Charge(ctx context.Context, key string, n int) (Result, error)
@@ -24,24 +26,27 @@ type Base interface {
 	// what Peek would then answer. To give back what a certain call took, and
 	// only as long as it still counts, use Reserve and Settle.
 	//
-	// The windows give back what was taken last.
+	// The windows give back what was taken last, whoever took it.
 	Refund(ctx context.Context, key string, n int) (Result, error)
 
 	// Reserve takes n units as AllowN does, to be settled later by what was
-	// really used. The Reservation is of use only if the Result is Allowed.
+	// really used. If it is refused, or beside an error, the Reservation is zero
+	// and there is nothing to settle.
 	Reserve(ctx context.Context, key string, n int) (Reservation, Result, error)
 
 	// Settle says how many units of a reservation were really used: 0 cancels
 	// it. What was not used is given back as far as it still counts, see
 	// Reservation; what was used beyond it is charged as by Charge. The Result
-	// is what Peek would then answer.
+	// is what Peek would then answer. If used is below 0 the error is ErrInvalidN.
 	//
 	// A reservation is settled once: later the error is ErrSettled and nothing
-	// happens. So a Settle that ended in an error may be repeated.
+	// happens. So a Settle that ended in an error may be repeated; if that error
+	// came too late, the next is ErrSettled. Settle also when the context of the
+	// work has ended: see context.WithoutCancel.
 	Settle(ctx context.Context, r Reservation, used int) (Result, error)
 
-	// group is a limiter that decides several requests, all to limiters that
-	// state is shared with, all or nothing.
+	// group decides several requests, all or nothing. Their limiters must keep
+	// their state where this one does.
 	group(ctx context.Context, requests []Request, m mode) ([]Result, error)
 }
 

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// Combined is several limits on the same keys as one Limiter: made by All.
+// Combined is several limits on the same keys as one Limiter. It is made by All,
+// and can be used from many goroutines at once, as every Limiter.
 type Combined struct {
 	limiters []Base
 }
@@ -25,6 +26,8 @@ var _ Limiter = (*Combined)(nil)
 // different prefixes or algorithms, or they would count the same thing twice. On
 // a cluster nothing more is needed, as all that limiters keep for a key lies in
 // one slot. For limits on different keys, such as one for all users, see AllowAll.
+//
+// The error says which of the limiters is nil, or does not go with the others.
 func All(limiters ...Base) (*Combined, error) {
 	if len(limiters) == 0 {
 		return nil, errors.New("ratelimit: no limiters: there must be at least 1")
@@ -37,10 +40,15 @@ func All(limiters ...Base) (*Combined, error) {
 		what := any(l)
 		if r, ok := l.(*Redis); ok {
 			first, ok := limiters[0].(*Redis)
-			if !ok || !sameClient(r.rdb, first.rdb) {
+			if r.rdb == nil || ok && first.rdb == nil {
+				return nil, errNotMade
+			}
+			if i > 0 && (!ok || !sameClient(r.rdb, first.rdb)) {
 				return nil, fmt.Errorf("ratelimit: limiter %d has another Redis client than limiter 0: they can't be decided together", i)
 			}
 			what = r.prefix
+		} else if m, ok := l.(*Memory); ok && m.limits == nil {
+			return nil, errNotMade
 		} else if _, ok := limiters[0].(*Memory); !ok {
 			return nil, fmt.Errorf("ratelimit: limiter %d is a %T and limiter 0 a %T: they can't be decided together", i, l, limiters[0])
 		}
@@ -64,7 +72,7 @@ func (c *Combined) AllowN(ctx context.Context, key string, n int) (Result, error
 }
 
 // AllowEachN is AllowN that also tells what each limit alone says, in the order
-// in which All got them.
+// in which All got them. Unlike AllowEach it takes from all or from none.
 func (c *Combined) AllowEachN(ctx context.Context, key string, n int) (Result, []Result, error) {
 	return c.decide(ctx, key, n, take)
 }
@@ -75,7 +83,8 @@ func (c *Combined) Peek(ctx context.Context, key string) (Result, error) {
 	return result, err
 }
 
-// Reset forgets what key has used of each limit.
+// Reset forgets what key has used of each limit, one after the other: if it ends
+// in an error, some may be forgotten and others not.
 func (c *Combined) Reset(ctx context.Context, key string) error {
 	if c == nil || len(c.limiters) == 0 {
 		return errNotMade

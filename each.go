@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -21,7 +22,8 @@ type Outcome struct {
 //
 // The Limiters may be of any algorithm, *Redis and *Memory. Requests for the same
 // key are decided one after the other. On a cluster each node gets its own, side
-// by side, so there the order holds only for keys of one slot.
+// by side, so there the order holds only for keys of one slot. Those that could
+// not run at first are tried again, after the others.
 func AllowEach(ctx context.Context, requests ...Request) []Outcome {
 	outcomes := make([]Outcome, len(requests))
 	var batches []*batch
@@ -44,9 +46,16 @@ func AllowEach(ctx context.Context, requests ...Request) []Outcome {
 			outcomes[i].Result, outcomes[i].Err = l.AllowN(ctx, q.Key, q.N)
 		}
 	}
-	for _, b := range batches {
-		b.decide(ctx)
+	// Side by side, so that a server that hangs does not use up the others' time.
+	var wg sync.WaitGroup
+	for i, b := range batches {
+		if i == len(batches)-1 || ctx.Done() == nil {
+			b.decide(ctx)
+		} else {
+			wg.Go(func() { b.decide(ctx) })
+		}
 	}
+	wg.Wait()
 	return outcomes
 }
 

@@ -79,7 +79,8 @@ func (w *fixedWindowTwin) mark(now int64, a answer, _ int64) int64 { return (now
 // giveBack allows for the ms or two by which the end of a window is uncertain
 // where it is read from a TTL.
 func (w *fixedWindowTwin) giveBack(now int64, q request, v view, n, mark int64) answer {
-	if off := mark - (now+v.state[1]*1000)/1000; off < -2 || off > 2 {
+	sure := min(2, millis(q.period)-1)
+	if off := mark - (now+v.state[1]*1000)/1000; off < -sure || off > sure {
 		n = 0
 	}
 	return w.put(now, q, v, -n)

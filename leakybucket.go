@@ -86,6 +86,9 @@ func (b *leakyBucketTwin) put(now int64, q request, v view, n int64) answer {
 	}
 	a := answer{remaining: q.capacity - leakyUsed(level, credit), reset: span(level, -credit, q.rate, q.period)}
 	if a.writes(now, q, v, n) {
+		if v.free == q.capacity {
+			b.name = 0
+		}
 		if a.remaining < 0 {
 			level = q.capacity - 1 - level
 		}

@@ -10,12 +10,14 @@ import (
 )
 
 // A Reservation is units that were taken before it is known how many will be
-// used: see Reserve and Settle of Base. It can be stored and sent, for example
-// as JSON, and settled by another process, with a limiter of the same algorithm,
-// server and prefix. Only Key and ID count then.
+// used: see Reserve and Settle of Base. One of a *Redis can be stored and sent,
+// for example as JSON, and settled by another process, with a limiter of the same
+// algorithm, server and prefix. One of a *Memory is settled by that very Memory.
+// Only Key and ID count then.
 //
 // If it is never settled, its units stay taken. It can be settled for a day;
-// Redis remembers it for so long, in about 150 bytes beside its key.
+// Redis remembers it for so long, in about 150 bytes beside its key. A Memory
+// remembers as many as it keeps keys, and then forgets the oldest.
 //
 // What was not used is given back only as far as it still counts, so that no
 // one ever gets more than the limit allows:
@@ -28,8 +30,10 @@ import (
 //   - Sliding window log: the very units, as long as they are in the log. In the
 //     log of a large limit that takes time, as it is searched from its end.
 //
-// Nothing is given back after a Reset, nor by the log and the fixed window if
-// the server's clock was set back or forward meanwhile.
+// Nothing is given back after a Reset (by the fixed window, if its next window
+// begins more than 2 ms after the one before), nor by the log and the fixed
+// window if the server's clock was set back or forward meanwhile, nor while the
+// limit is Unlimited or 0.
 type Reservation struct {
 	Key string `json:"key"`
 	N   int    `json:"n"`  // the units that were taken
@@ -93,24 +97,35 @@ func (r *Redis) Settle(ctx context.Context, reservation Reservation, used int) (
 		if done {
 			return r.Peek(ctx, reservation.Key)
 		}
-		if _, result, ok := l.fixed(1); ok {
-			return result, nil
-		}
-		var known bool
 		var a answer
-		if known, a, err = r.reserve(ctx, reservation.Key, reservation.ID, q); err == nil && known {
+		var known bool
+		if _, result, ok := l.fixed(1); ok {
+			if known, err = r.forget(ctx, reservation); err == nil && known {
+				return result, nil
+			}
+		} else if known, a, err = r.reserve(ctx, reservation.Key, reservation.ID, q); err == nil && known {
 			return a.result(l), nil
-		} else if err == nil {
+		}
+		if err == nil {
 			err = ErrSettled
 		}
 	}
 	return Result{}, &callError{r.algorithm, reservation.Key, err}
 }
 
+// forget tells whether there was a reservation.
+func (r *Redis) forget(ctx context.Context, reservation Reservation) (bool, error) {
+	return guard(ctx, r.slots, func() (bool, error) {
+		n, err := r.rdb.Unlink(ctx, r.reservationKey(reservation.Key, reservation.ID)).Result()
+		return n == 1, err
+	})
+}
+
+func (r *Redis) reservationKey(key, id string) string { return r.redisKey(key) + ":r:" + id }
+
 // reserve runs reserve.lua and tells whether it knew the reservation.
 func (r *Redis) reserve(ctx context.Context, key, id string, q request, more ...any) (bool, answer, error) {
-	name := r.redisKey(key)
-	keys := []string{name, name + ":r:" + id}
+	keys := []string{r.redisKey(key), r.reservationKey(key, id)}
 	argv := append(append(q.argv(), string(r.algorithm)), more...)
 	n, err := guard(ctx, r.slots, func() ([]int64, error) {
 		return retry(ctx, r.rdb, func() ([]int64, error) {

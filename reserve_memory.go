@@ -44,9 +44,6 @@ func (m *Memory) Settle(ctx context.Context, reservation Reservation, used int) 
 	if done {
 		return m.Peek(ctx, reservation.Key)
 	}
-	if _, result, ok := l.fixed(1); ok {
-		return result, nil
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
@@ -54,6 +51,9 @@ func (m *Memory) Settle(ctx context.Context, reservation Reservation, used int) 
 	r, ok := m.reserved.take(reservation.ID, k.key, now)
 	if !ok {
 		return Result{}, &callError{m.algorithm, reservation.Key, ErrSettled}
+	}
+	if _, result, ok := l.fixed(1); ok {
+		return result, nil
 	}
 	a := settle(k.state, now, q, r.n, r.mark)
 	m.keep(k, now, q, a)

@@ -71,6 +71,9 @@ func (b *tokenBucketTwin) put(now int64, q request, v view, n int64) answer {
 		a.reset = span(q.capacity-tokens, credit, q.rate, q.period)
 	}
 	if a.writes(now, q, v, n) {
+		if v.free == q.capacity {
+			b.name = 0
+		}
 		b.bucketPart, b.tokens, b.at = bucketPart{credit, q.period}, tokens, now
 	}
 	return a

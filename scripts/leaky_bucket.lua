@@ -28,8 +28,8 @@ local function look(i, rate, period, burst)
   else
     level = 0
   end
-  if level < 0 then
-    level, credit = 0, 0
+  if level < 0 or level == 0 and credit == 0 then
+    level, credit, changed = 0, 0, part and 'empty'
   else
     -- The burst was cut: what is over it goes, or it would have to leak first.
     -- No debt is more than a burst.
@@ -63,6 +63,9 @@ local function put(i, n, rate, period, burst, level, credit, changed)
     local stored = level
     if free < 0 then
       stored = burst - 1 - level
+    end
+    if changed == 'empty' then
+      redis.call('HSET', KEYS[i], 'name', '')
     end
     redis.call('HSET', KEYS[i], 'level', stored, 'part', floor(credit / period * 1e15 + 0.5), 'at', now)
     expire(i, reset)

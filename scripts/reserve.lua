@@ -29,8 +29,12 @@ if mode == 'reserve' then
   if granted > 0 then
     local mark = now
     if bucket then
-      redis.call('HSETNX', KEYS[1], 'name', ARGV[8])
       mark = redis.call('HGET', KEYS[1], 'name')
+      if not mark or mark == '' then
+        mark = ARGV[8]
+        redis.call('HSET', KEYS[1], 'name', mark)
+        expire(1, reset) -- before Redis 7.2 put's may have deleted it already
+      end
     elseif algorithm == 'fixed_window' then
       mark = floor((now + reset) / 1000)
     end
@@ -47,7 +51,7 @@ else
   elseif more < 0 then
     -- The fixed window's end is read from its TTL, so it may be a ms or two off.
     if bucket and reservation[2] ~= redis.call('HGET', KEYS[1], 'name')
-        or algorithm == 'fixed_window' and math.abs(mark - floor((now + x * 1000) / 1000)) > 2 then
+        or algorithm == 'fixed_window' and math.abs(mark - floor((now + x * 1000) / 1000)) > math.min(2, ceil(period / 1000) - 1) then
       more = 0
     elseif algorithm == 'sliding_window_counter' and mark < w then
       -- They were taken in the window before, or in one that counts no more.

@@ -21,7 +21,7 @@ local function look(i, rate, period, burst)
     tokens = burst
   end
   if tokens >= burst then
-    tokens, credit = burst, 0
+    tokens, credit, changed = burst, 0, part and 'full'
   elseif tokens < -burst then
     -- The burst was cut: no debt is more than a burst.
     tokens, credit, changed = -burst, 0, true
@@ -50,6 +50,9 @@ local function put(i, n, rate, period, burst, tokens, credit, changed)
       redis.call('DEL', KEYS[i])
     end
   elseif n ~= 0 or changed then
+    if changed == 'full' then
+      redis.call('HSET', KEYS[i], 'name', '')
+    end
     redis.call('HSET', KEYS[i], 'tokens', tokens, 'part', floor(credit / period * 1e15 + 0.5), 'at', now)
     expire(i, reset)
   else
