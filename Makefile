@@ -3,10 +3,13 @@
 ARGS      ?=
 BENCH     ?= .
 FUZZTIME  ?= 60s
+REPORT    ?=
+SOAK      ?= 10m
 TESTFLAGS ?=
 
 GOLANGCI_LINT ?= go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 ACTIONLINT    ?= go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+GOVULNCHECK   ?= go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 # Every directory with a go.mod, the root first.
 MODULES := . $(filter-out .,$(patsubst %/go.mod,%,$(sort $(shell find . -name go.mod -not -path '*/.*/*' -not -path '*/testdata/*'))))
@@ -19,7 +22,7 @@ define in-modules
 @status=0; for module in $(MODULES); do echo "== $$module"; (cd $$module && $(1)) || status=1; done; exit $$status
 endef
 
-.PHONY: help test demo quickstart plots lint fmt tidy fuzz bench gobench ci modules
+.PHONY: help test demo quickstart plots lint vuln fmt tidy fuzz soak bench gobench ci modules
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +46,9 @@ lint: ## vet and lint every module, and the workflows
 	$(call in-modules,go vet ./... && $(GOLANGCI_LINT) run)
 	@$(ACTIONLINT)
 
+vuln: ## look for known vulnerabilities that the code of a module reaches; asks vuln.go.dev
+	$(call in-modules,$(GOVULNCHECK) ./...)
+
 fmt: ## format every module
 	$(call in-modules,$(GOLANGCI_LINT) fmt)
 
@@ -52,6 +58,10 @@ tidy: ## tidy every go.mod
 fuzz: ## run each fuzz target for FUZZTIME (60s)
 	@bash .ci/redis
 	@bash .ci/fuzz $(FUZZTIME)
+
+soak: ## load a server for SOAK (10m), then with faults, and print a report (REPORT=file keeps it)
+	@bash .ci/redis
+	@RATELIMIT_SOAK=$(SOAK) RATELIMIT_SOAK_REPORT='$(abspath $(REPORT))' go test -run '^TestSoak$$' -count=1 -v -timeout 50m .
 
 bench: ## compare with other libraries, write docs/benchmarks.md (ARGS="-quick -out /tmp")
 	@RATELIMIT_REQUIRE=process bash .ci/redis

@@ -345,3 +345,22 @@ func TestAllTellsTheKeysOfAnError(t *testing.T) {
 	require.ErrorContains(t, err, ":{one}")
 	require.Less(t, len(err.Error()), 1000)
 }
+
+func TestAllTellsOfLimitersNotMade(t *testing.T) {
+	t.Parallel()
+	_, err := All(new(Redis))
+	require.ErrorIs(t, err, errNotMade)
+	_, err = All(new(Memory))
+	require.ErrorIs(t, err, errNotMade)
+	_, _, err = AllowAll(t.Context(), Request{new(Redis), "key", 1})
+	require.ErrorIs(t, err, errNotMade)
+}
+
+func TestAllOfLongKeysWithATag(t *testing.T) {
+	t.Parallel()
+	ring := startRing(t, 3)
+	a, err := NewTokenBucket(ring, PerHour(3), WithPrefix(uniqueKey(t)))
+	require.NoError(t, err)
+	_, _, err = AllowAll(t.Context(), Request{a, "{tenant7}", 1}, Request{a, "{tenant7}" + strings.Repeat("x", 300), 1})
+	require.ErrorContains(t, err, "256 bytes")
+}

@@ -155,3 +155,19 @@ func TestAllowEachIsChargedOnce(t *testing.T) {
 	require.GreaterOrEqual(t, taken, 4)
 	require.LessOrEqual(t, taken, 6)
 }
+
+func TestAllowEachDoesNotWaitForAnother(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	hanging, err := NewTokenBucket(server.Client(t), PerHour(3))
+	require.NoError(t, err)
+	server.freeze()
+	well, err := NewTokenBucket(sharedRedis(t), PerHour(3), WithPrefix(uniqueKey(t)))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	outcomes := AllowEach(ctx, Request{hanging, "a", 1}, Request{well, "b", 1})
+	require.ErrorIs(t, outcomes[0].Err, context.DeadlineExceeded)
+	require.NoError(t, outcomes[1].Err)
+	require.True(t, outcomes[1].Result.Allowed)
+}

@@ -150,7 +150,7 @@ type model struct {
 // these tests is not the server's.
 func timed(text string) string {
 	const more = "1000000"
-	text = strings.ReplaceAll(text, "redis.call('PEXPIRE', KEYS[i], ", "redis.call('PEXPIRE', KEYS[i], "+more+" + ")
+	text = strings.ReplaceAll(text, "call('PEXPIRE', KEYS[i], ", "call('PEXPIRE', KEYS[i], "+more+" + ")
 	text = strings.ReplaceAll(text, "redis.call('PTTL', KEYS[i])", "(redis.call('PTTL', KEYS[i]) - "+more+")")
 	return "local function script()\n" + text + `
 end

@@ -47,7 +47,7 @@ end
 // keys.
 func inPassedTime(t testing.TB, s *script) *script {
 	t.Helper()
-	text := passedTime + "local function script()\n" + strings.ReplaceAll(s.text, "redis.call(", "call(") + `
+	text := passedTime + "local function script()\n" + strings.NewReplacer("redis.call(", "call(", "redis.pcall(", "call(").Replace(s.text) + `
 end
 local reply = script()
 for i = 1, #KEYS do

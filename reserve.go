@@ -139,7 +139,7 @@ func (r *Redis) reserve(ctx context.Context, key, id string, q request, more ...
 	if err != nil {
 		return false, answer{}, err
 	}
-	known := n[0] >= 0
+	known := n[0] != -1 || q.mode != settling
 	if !known {
 		n[0], n[2] = 0, never
 	}

@@ -170,6 +170,7 @@ func (q request) answer(n []int64) (answer, error) {
 	const longest = 1 << 53 // µs
 	switch {
 	case a.granted < 0, a.granted > max(q.n, 1),
+		(q.mode == take || q.mode == reserving) && a.granted != 0 && a.granted != q.n,
 		(a.granted > 0) != (a.retry == 0),
 		a.retry < never, a.retry > longest,
 		a.reset < 0, a.reset > longest,

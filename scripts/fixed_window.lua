@@ -43,7 +43,7 @@ local function put(i, n, rate, period, capacity, count, left, mended)
     return 0, rate
   end
   if mended then
-    redis.call('PEXPIRE', KEYS[i], left)
+    redis.pcall('PEXPIRE', KEYS[i], left) -- see mend
   end
   return left * 1000, rate - count - n
 end

@@ -59,23 +59,28 @@ local function span(units, credit, rate, period)
   return whole + ceil((rest - credit) / rate)
 end
 
--- Lets the key live as long as its state counts, in whole ms, rounded up. A
--- last single one must reach into the ms that the state ends in: before Redis
--- 7.2 time goes on while a script runs, and PEXPIRE 1 may delete at once.
-local function expire(i, reset)
+-- A key lives as long as its state counts, in whole ms, rounded up. A last
+-- single one must reach into the ms that the state ends in: before Redis 7.2
+-- time goes on while a script runs, and PEXPIRE 1 may delete at once.
+local function lifetime(reset)
   local ttl = ceil(reset / 1000)
   if ttl == 1 then
     ttl = ceil((now + reset) / 1000) - floor(now / 1000)
   end
-  redis.call('PEXPIRE', KEYS[i], ttl)
+  return ttl
+end
+
+local function expire(i, reset)
+  redis.call('PEXPIRE', KEYS[i], lifetime(reset))
 end
 
 -- The same for a key that a refused call leaves as it is, where the limit or
 -- the clock has changed since it was written, or somebody took its TTL away.
--- Some ms are no difference: a TTL is rounded, and time may go on meanwhile.
+-- Some ms are no difference: a TTL is rounded, and time may go on meanwhile. A
+-- server that refuses to write may refuse this too: the next call tries again.
 local function mend(i, reset)
   local left = redis.call('PTTL', KEYS[i]) * 1000
   if left < 0 or left < reset - 2000 or left > reset + 3000 then
-    expire(i, reset)
+    redis.pcall('PEXPIRE', KEYS[i], lifetime(reset))
   end
 end

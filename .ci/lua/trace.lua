@@ -133,6 +133,8 @@ redis = {
   end,
 }
 
+redis.pcall = redis.call
+
 local algorithms = { 'token_bucket', 'leaky_bucket', 'fixed_window', 'sliding_window_log', 'sliding_window_counter' }
 local compile = loadstring or load
 local decide, reserve, all

@@ -1,8 +1,6 @@
 package ratelimit
 
 import (
-	"context"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +9,9 @@ import (
 )
 
 // All that was reserved was used, so nothing is given back, however low the limit
+
 // is meanwhile.
+
 func TestSettleAfterTheLimitWasCut(t *testing.T) {
 	t.Parallel()
 	contract(t, func(t *testing.T, s *subject) {
@@ -27,6 +27,7 @@ func TestSettleAfterTheLimitWasCut(t *testing.T) {
 }
 
 // A settlement is one, whatever the limit says of the key at that time.
+
 func TestSettleWhileTheLimitIsFixed(t *testing.T) {
 	t.Parallel()
 	baseContract(t, func(t *testing.T, s *subject, b Base) {
@@ -46,6 +47,7 @@ func TestSettleWhileTheLimitIsFixed(t *testing.T) {
 }
 
 // bothBuckets runs f for the two buckets, in Redis and in memory.
+
 func bothBuckets(t *testing.T, f func(t *testing.T, s *subject, b Base)) {
 	t.Helper()
 	for _, a := range []Algorithm{TokenBucket, LeakyBucket} {
@@ -65,6 +67,7 @@ func bothBuckets(t *testing.T, f func(t *testing.T, s *subject, b Base)) {
 }
 
 // A bucket that a raised limit has filled meanwhile gives nothing back.
+
 func TestSettleAfterARaisedLimitFilledTheBucket(t *testing.T) {
 	t.Parallel()
 	bothBuckets(t, func(t *testing.T, s *subject, b Base) {
@@ -83,6 +86,7 @@ func TestSettleAfterARaisedLimitFilledTheBucket(t *testing.T) {
 }
 
 // A key is kept for some ms longer than it counts.
+
 func TestSettleJustAfterTheBucketWasFull(t *testing.T) {
 	t.Parallel()
 	bothBuckets(t, func(t *testing.T, s *subject, b Base) {
@@ -100,7 +104,9 @@ func TestSettleJustAfterTheBucketWasFull(t *testing.T) {
 }
 
 // The windows that follow each other may be shorter than the ms by which an end
+
 // is uncertain.
+
 func TestSettleInTheNextShortWindow(t *testing.T) {
 	t.Parallel()
 	for _, period := range []time.Duration{time.Millisecond, 2 * time.Millisecond} {
@@ -122,6 +128,7 @@ func TestSettleInTheNextShortWindow(t *testing.T) {
 }
 
 // Nothing is given back after a Reset.
+
 func TestSettleRightAfterReset(t *testing.T) {
 	t.Parallel()
 	for _, a := range allAlgorithms {
@@ -146,39 +153,7 @@ func TestSettleRightAfterReset(t *testing.T) {
 }
 
 // A server that hangs is the matter of those requests that need it.
-func TestAllowEachDoesNotWaitForAnother(t *testing.T) {
-	t.Parallel()
-	server := startServer(t)
-	hanging, err := NewTokenBucket(server.Client(t), PerHour(3))
-	require.NoError(t, err)
-	server.freeze()
-	well, err := NewTokenBucket(sharedRedis(t), PerHour(3), WithPrefix(uniqueKey(t)))
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	outcomes := AllowEach(ctx, Request{hanging, "a", 1}, Request{well, "b", 1})
-	require.ErrorIs(t, outcomes[0].Err, context.DeadlineExceeded)
-	require.NoError(t, outcomes[1].Err)
-	require.True(t, outcomes[1].Result.Allowed)
-}
 
 // A mistake is told as what it is.
-func TestAllTellsOfLimitersNotMade(t *testing.T) {
-	t.Parallel()
-	_, err := All(new(Redis))
-	require.ErrorIs(t, err, errNotMade)
-	_, err = All(new(Memory))
-	require.ErrorIs(t, err, errNotMade)
-	_, _, err = AllowAll(t.Context(), Request{new(Redis), "key", 1})
-	require.ErrorIs(t, err, errNotMade)
-}
 
 // Keys that share a tag may be long.
-func TestAllOfLongKeysWithATag(t *testing.T) {
-	t.Parallel()
-	ring := startRing(t, 3)
-	a, err := NewTokenBucket(ring, PerHour(3), WithPrefix(uniqueKey(t)))
-	require.NoError(t, err)
-	_, _, err = AllowAll(t.Context(), Request{a, "{tenant7}", 1}, Request{a, "{tenant7}" + strings.Repeat("x", 300), 1})
-	require.ErrorContains(t, err, "256 bytes")
-}
