@@ -12,21 +12,27 @@ import (
 
 // scriptCommands is all that the scripts ask of a server.
 var scriptCommands = []string{
-	"time", "get", "set", "incrby", "pttl", "pexpire", "hmget", "hset", "lindex", "llen", "rpush", "ltrim", "del",
+	"time", "get", "set", "incrby", "decrby", "pttl", "pexpire", "hmget", "hget", "hset", "lindex", "llen", "rpush", "ltrim", "lrem", "del",
 }
 
 var (
 	scriptComment = regexp.MustCompile(`(?m)--.*$`)
 	scriptUse     = regexp.MustCompile(`redis\.[^(]*\([^,)]*(?:, *[^,)]*)?`)
-	scriptCall    = regexp.MustCompile(`^redis\.p?call\('([A-Z]+)'(, KEYS\[i\])?$`)
+	scriptCall    = regexp.MustCompile(`^redis\.p?call\('([A-Z]+)'(, KEYS\[[i12]\])?$`)
 )
 
 // The scripts use nothing of the server's Lua but redis.call and pcall, with commands that every server
 // has, on a key that they declare and write as KEYS[i]: no replicate_commands, no setresp, no shebang.
 func TestScriptsAskForLittle(t *testing.T) {
 	t.Parallel()
+	together, _ := allScript(allAlgorithms)
+	scripts := map[string]*script{"all": together}
 	for _, a := range allAlgorithms {
-		text := scriptComment.ReplaceAllString(a.program().decide().text, "")
+		scripts[string(a)] = a.program().decide()
+		scripts[string(a)+", reserve"] = a.program().reserve()
+	}
+	for a, script := range scripts {
+		text := scriptComment.ReplaceAllString(script.text, "")
 		require.NotContains(t, text, "#!")
 		uses := scriptUse.FindAllString(text, -1)
 		require.Len(t, uses, strings.Count(text, "redis"), a)
