@@ -31,11 +31,11 @@ type Request struct {
 // hash tag. A key has one if it begins with a text in braces, as
 // "{tenant7}user:5" and "{tenant7}" do, which share it; but not if it is longer
 // than 256 bytes. One key for everybody draws all the others into its slot.
-func AllowAll(ctx context.Context, requests ...Request) (Result, []Result, error) {
+func AllowAll(ctx context.Context, requests ...Request) (decides Result, each []Result, err error) {
 	return allowAll(ctx, requests, take)
 }
 
-func allowAll(ctx context.Context, requests []Request, m mode) (Result, []Result, error) {
+func allowAll(ctx context.Context, requests []Request, m mode) (decides Result, each []Result, err error) {
 	if len(requests) == 0 {
 		return Result{}, nil, errors.New("ratelimit: no requests: there must be at least 1")
 	}
@@ -44,11 +44,11 @@ func allowAll(ctx context.Context, requests []Request, m mode) (Result, []Result
 			return Result{}, nil, fmt.Errorf("ratelimit: request %d: the Limiter is nil", i)
 		}
 	}
-	results, err := requests[0].Limiter.group(ctx, requests, m)
+	each, err = requests[0].Limiter.group(ctx, requests, m)
 	if err != nil {
 		return Result{}, nil, err
 	}
-	return deciding(results), results, nil
+	return deciding(each), each, nil
 }
 
 // deciding is the refusal with the longest wait, or if there is none the Result
@@ -187,9 +187,9 @@ func (g *group) find(name string) int {
 }
 
 // script is what decides g, and its arguments.
-func (g *group) script(m mode) (*script, []any) {
+func (g *group) script(m mode) (script *script, argv []any) {
 	script, number := allScript(g.algorithms)
-	argv := make([]any, 0, 1+5*len(g.requests))
+	argv = make([]any, 0, 1+5*len(g.requests))
 	argv = append(argv, string(m))
 	for j, q := range g.requests {
 		argv = append(argv, number[g.algorithms[j]], q.rate, q.period, q.capacity, q.n)

@@ -27,7 +27,8 @@ func (m *Memory) group(ctx context.Context, requests []Request, mode mode) ([]Re
 			}
 		}
 	}
-	defer lockAll(limiters)()
+	unlock := lockAll(limiters)
+	defer unlock()
 
 	parts, keys := make([]part, 0, len(all)), make([]*memoryKey, 0, len(all))
 	for i, l := range limiters {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +33,7 @@ var newBases = map[string]func(t *testing.T) func(Algorithm, Limits) Base{
 	},
 }
 
-func eachBase(t *testing.T, f func(t *testing.T, make func(Algorithm, Limits) Base)) {
+func eachBase(t *testing.T, f func(t *testing.T, base func(Algorithm, Limits) Base)) {
 	t.Helper()
 	for name, newBase := range newBases {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +244,7 @@ func TestAllIsOneRoundTrip(t *testing.T) {
 	}
 	calls := commandCalls(t, rdb)
 	require.Equal(t, "20", calls["evalsha"])
-	require.Zero(t, calls["eval"])
+	require.Empty(t, calls["eval"])
 }
 
 // 64 goroutines in each of three processes against three limits at once: what is
@@ -256,7 +257,7 @@ func TestAllNeverOverTheLimit(t *testing.T) {
 		{Algorithm: SlidingWindowCounter, Limit: PerDay(900)},
 	}
 	h := hammering{Prefix: uniqueKey(t), All: limits, Callers: 64, Calls: 3334}
-	require.EqualValues(t, 700, hammer(t, h))
+	require.EqualValues(t, 700, hammer(t, &h))
 	for i, left := range []int{300, 0, 200} {
 		r, err := newRedis(limits[i].Algorithm, sharedRedis(t), limits[i].Limit, []Option{WithPrefix(h.Prefix)})
 		require.NoError(t, err)
@@ -272,11 +273,11 @@ func TestAllInMemoryDoesNotDeadlock(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for range 2000 {
-				requests := []Request{{a, "key", 1}, {b, "key", 1}, {a, fmt.Sprint(i), 1}}
+				requests := []Request{{a, "key", 1}, {b, "key", 1}, {a, strconv.Itoa(i), 1}}
 				if i%2 == 0 {
 					requests[0], requests[1] = requests[1], requests[0]
 				}
-				if _, _, err := AllowAll(context.Background(), requests...); err != nil {
+				if _, _, err := AllowAll(t.Context(), requests...); err != nil {
 					t.Error(err)
 				}
 			}

@@ -73,7 +73,7 @@ func (c *Combined) AllowN(ctx context.Context, key string, n int) (Result, error
 
 // AllowEachN is AllowN that also tells what each limit alone says, in the order
 // in which All got them. Unlike AllowEach it takes from all or from none.
-func (c *Combined) AllowEachN(ctx context.Context, key string, n int) (Result, []Result, error) {
+func (c *Combined) AllowEachN(ctx context.Context, key string, n int) (decides Result, each []Result, err error) {
 	return c.decide(ctx, key, n, take)
 }
 
@@ -96,7 +96,7 @@ func (c *Combined) Reset(ctx context.Context, key string) error {
 	return errors.Join(errs...)
 }
 
-func (c *Combined) decide(ctx context.Context, key string, n int, m mode) (Result, []Result, error) {
+func (c *Combined) decide(ctx context.Context, key string, n int, m mode) (decides Result, each []Result, err error) {
 	if c == nil || len(c.limiters) == 0 {
 		return Result{}, nil, errNotMade
 	}

@@ -3,7 +3,7 @@ package ratelimit
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -79,7 +79,7 @@ func TestAllowEachIsOneRoundTrip(t *testing.T) {
 	for i := range 100 {
 		r, err := newRedis(allAlgorithms[i%5], rdb, PerHour(10).WithBurst(10), nil)
 		require.NoError(t, err)
-		requests = append(requests, Request{r, fmt.Sprint(i), 1})
+		requests = append(requests, Request{r, strconv.Itoa(i), 1})
 	}
 	for _, flushed := range []bool{true, false, true} {
 		if flushed {
@@ -97,7 +97,7 @@ func TestAllowEachIsOneRoundTrip(t *testing.T) {
 		} else {
 			require.Equal(t, "100", calls["evalsha"])
 		}
-		require.Zero(t, calls["eval"])
+		require.Empty(t, calls["eval"])
 	}
 	r, err := requests[0].Limiter.Peek(t.Context(), "0")
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestAllowEachOnShardedClients(t *testing.T) {
 		for i := range 60 {
 			r, err := newRedis(allAlgorithms[i%5], rdb, PerHour(3).WithBurst(3), []Option{WithPrefix(name)})
 			require.NoError(t, err)
-			requests = append(requests, Request{r, fmt.Sprint(i), 2})
+			requests = append(requests, Request{r, strconv.Itoa(i), 2})
 		}
 		for _, want := range []bool{true, false} {
 			for i, o := range AllowEach(t.Context(), requests...) {

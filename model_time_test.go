@@ -45,8 +45,8 @@ end
 
 // inPassedTime makes a script of which the reply also has what PTTL says of its
 // keys.
-func inPassedTime(t testing.TB, s *script) *script {
-	t.Helper()
+func inPassedTime(tb testing.TB, s *script) *script {
+	tb.Helper()
 	text := passedTime + "local function script()\n" + strings.NewReplacer("redis.call(", "call(", "redis.pcall(", "call(").Replace(s.text) + `
 end
 local reply = script()
@@ -54,8 +54,8 @@ for i = 1, #KEYS do
   reply[#reply + 1] = call('PTTL', KEYS[i])
 end
 return reply`
-	sha, err := sharedRedis(t).ScriptLoad(t.Context(), text).Result()
-	require.NoError(t, err)
+	sha, err := sharedRedis(tb).ScriptLoad(tb.Context(), text).Result()
+	require.NoError(tb, err)
 	return &script{text: text, sha: sha}
 }
 
@@ -69,8 +69,8 @@ type timedKey struct {
 	last      answer
 }
 
-func newTimedKey(t testing.TB, c *choices, a Algorithm) *timedKey {
-	return &timedKey{algorithm: a, name: uniqueKey(t), limit: c.limit(a), state: a.newTwin()}
+func newTimedKey(tb testing.TB, c *choices, a Algorithm) *timedKey {
+	return &timedKey{algorithm: a, name: uniqueKey(tb), limit: c.limit(a), state: a.newTwin()}
 }
 
 // at is the key's state at a time, before it is asked.
@@ -109,8 +109,8 @@ type timedSteps struct {
 	steps  int
 }
 
-func (s *timedSteps) ask(t testing.TB, script *script, keys []string, want []int64, what string, argv ...any) {
-	cmd := s.pipe.EvalSha(t.Context(), script.sha, keys, argv...)
+func (s *timedSteps) ask(tb testing.TB, script *script, keys []string, want []int64, what string, argv ...any) {
+	cmd := s.pipe.EvalSha(tb.Context(), script.sha, keys, argv...)
 	s.steps++
 	s.checks = append(s.checks, func() error {
 		got, err := cmd.Int64Slice()
@@ -123,24 +123,24 @@ func (s *timedSteps) ask(t testing.TB, script *script, keys []string, want []int
 		return nil
 	})
 	if len(s.checks) >= 300 {
-		s.flush(t)
+		s.flush(tb)
 	}
 }
 
-func (s *timedSteps) flush(t testing.TB) {
-	t.Helper()
-	_, err := s.pipe.Exec(t.Context())
+func (s *timedSteps) flush(tb testing.TB) {
+	tb.Helper()
+	_, err := s.pipe.Exec(tb.Context())
 	for _, check := range s.checks {
-		require.NoError(t, check())
+		require.NoError(tb, check())
 	}
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	s.checks = s.checks[:0]
 }
 
-func removeTimed(t testing.TB, keys []*timedKey) {
-	t.Helper()
+func removeTimed(tb testing.TB, keys []*timedKey) {
+	tb.Helper()
 	for _, k := range keys {
-		require.NoError(t, sharedRedis(t).Del(context.WithoutCancel(t.Context()), k.name, k.name+":deadline").Err())
+		require.NoError(tb, sharedRedis(tb).Del(context.WithoutCancel(tb.Context()), k.name, k.name+":deadline").Err())
 	}
 }
 
@@ -153,15 +153,15 @@ func TestAllEqualsTwins(t *testing.T) {
 	}
 }
 
-func runAllModel(t testing.TB, c *choices, steps int) (requests int) {
-	t.Helper()
+func runAllModel(tb testing.TB, c *choices, steps int) (requests int) {
+	tb.Helper()
 	var keys []*timedKey
 	for i := range 12 {
-		keys = append(keys, newTimedKey(t, c, allAlgorithms[i%len(allAlgorithms)]))
+		keys = append(keys, newTimedKey(tb, c, allAlgorithms[i%len(allAlgorithms)]))
 	}
-	defer removeTimed(t, keys)
+	defer removeTimed(tb, keys)
 	scripts := map[*script]*script{}
-	s := &timedSteps{pipe: sharedRedis(t).Pipeline()}
+	s := &timedSteps{pipe: sharedRedis(tb).Pipeline()}
 	now := 1_800_000_000_000_000 + c.below(1e12)
 	for requests < steps {
 		m := take
@@ -197,12 +197,12 @@ func runAllModel(t testing.TB, c *choices, steps int) (requests int) {
 		}
 		script, argv := g.script(m)
 		if scripts[script] == nil {
-			scripts[script] = inPassedTime(t, script)
+			scripts[script] = inPassedTime(tb, script)
 		}
-		s.ask(t, scripts[script], g.names, append(want, ttls...), fmt.Sprintf("%s at %d", whatIsAsked(some, g.requests), now), append([]any{now}, argv...)...)
+		s.ask(tb, scripts[script], g.names, append(want, ttls...), fmt.Sprintf("%s at %d", whatIsAsked(some, g.requests), now), append([]any{now}, argv...)...)
 		requests += len(some)
 	}
-	s.flush(t)
+	s.flush(tb)
 	return requests
 }
 
@@ -235,12 +235,12 @@ type openReservation struct {
 	until   int64 // ms
 }
 
-func runReservationModel(t testing.TB, a Algorithm, c *choices, steps int) int {
-	t.Helper()
-	keys := []*timedKey{newTimedKey(t, c, a), newTimedKey(t, c, a)}
-	defer removeTimed(t, keys)
-	decides, reserves := inPassedTime(t, a.program().decide()), inPassedTime(t, a.program().reserve())
-	s := &timedSteps{pipe: sharedRedis(t).Pipeline()}
+func runReservationModel(tb testing.TB, a Algorithm, c *choices, steps int) int {
+	tb.Helper()
+	keys := []*timedKey{newTimedKey(tb, c, a), newTimedKey(tb, c, a)}
+	defer removeTimed(tb, keys)
+	decides, reserves := inPassedTime(tb, a.program().decide()), inPassedTime(tb, a.program().reserve())
+	s := &timedSteps{pipe: sharedRedis(tb).Pipeline()}
 	now := 1_800_000_000_000_000 + c.below(1e12)
 	var open []openReservation
 	life := reservationLife.Milliseconds()
@@ -261,7 +261,7 @@ func runReservationModel(t testing.TB, a Algorithm, c *choices, steps int) int {
 			q := a.request(k.limit, units, c.mode())
 			answer := decide(k.at(now), now, q)
 			k.keep(now, q, answer)
-			s.ask(t, decides, []string{k.name}, []int64{answer.granted, answer.remaining, answer.retry, answer.reset, k.ttl(now)},
+			s.ask(tb, decides, []string{k.name}, []int64{answer.granted, answer.remaining, answer.retry, answer.reset, k.ttl(now)},
 				what, append([]any{now}, q.argv()...)...)
 		case 1:
 			q, id, name := a.request(k.limit, units, reserving), strconv.Itoa(s.steps), bucketName()
@@ -272,7 +272,7 @@ func runReservationModel(t testing.TB, a Algorithm, c *choices, steps int) int {
 				ttl = life
 				open = append(open, openReservation{k, id, answer.granted, k.state.mark(now, answer, name), now/1000 + life})
 			}
-			s.ask(t, reserves, []string{k.name, k.name + ":r:" + id},
+			s.ask(tb, reserves, []string{k.name, k.name + ":r:" + id},
 				[]int64{answer.granted, answer.remaining, answer.retry, answer.reset, k.ttl(now), ttl},
 				"reserve "+what, append(append([]any{now}, q.argv()...), string(a), name, life)...)
 		default:
@@ -299,11 +299,11 @@ func runReservationModel(t testing.TB, a Algorithm, c *choices, steps int) int {
 				answer = settle(r.k.at(now), now, q, r.n, r.mark)
 				r.k.keep(now, q, answer)
 			}
-			s.ask(t, reserves, []string{r.k.name, r.k.name + ":r:" + r.id},
+			s.ask(tb, reserves, []string{r.k.name, r.k.name + ":r:" + r.id},
 				[]int64{answer.granted, answer.remaining, answer.retry, answer.reset, r.k.ttl(now), -2},
 				"settle "+what+fmt.Sprintf(" %+v used %d", r, used), append(append([]any{now}, q.argv()...), string(a), 0, 0)...)
 		}
 	}
-	s.flush(t)
+	s.flush(tb)
 	return s.steps
 }

@@ -44,7 +44,7 @@ var _ = registerChild("hammer", func() int {
 	return 0
 })
 
-func (h hammering) run(addr string) (admitted int64, err error) {
+func (h *hammering) run(addr string) (admitted int64, err error) {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
 	r, err := h.limiter(rdb)
@@ -77,7 +77,7 @@ func (h hammering) run(addr string) (admitted int64, err error) {
 	return allowed.Load(), nil
 }
 
-func (h hammering) limiter(rdb redis.UniversalClient) (Limiter, error) {
+func (h *hammering) limiter(rdb redis.UniversalClient) (Limiter, error) {
 	if len(h.All) == 0 {
 		return newRedis(h.Algorithm, rdb, h.Limit, []Option{WithPrefix(h.Prefix)})
 	}
@@ -93,7 +93,7 @@ func (h hammering) limiter(rdb redis.UniversalClient) (Limiter, error) {
 }
 
 // hammer runs h in three processes and adds up what they were admitted.
-func hammer(t *testing.T, h hammering) (admitted int64) {
+func hammer(t *testing.T, h *hammering) (admitted int64) {
 	t.Helper()
 	text, err := json.Marshal(h)
 	require.NoError(t, err)
@@ -125,13 +125,13 @@ func TestNeverOverTheLimit(t *testing.T) {
 		if a != TokenBucket && a != LeakyBucket {
 			h.Limit = PerDay(1000)
 		}
-		require.EqualValues(t, 1000, hammer(t, h), a)
+		require.EqualValues(t, 1000, hammer(t, &h), a)
 		require.NoError(t, rdb.Del(t.Context(), h.Prefix+":"+string(a)+":{key}").Err())
 
 		// And while units come back: 100 each 50 ms.
 		h.Prefix, h.Limit = uniqueKey(t), Per(100, 50*time.Millisecond).WithBurst(100)
 		began := serverTime(t, rdb)
-		admitted := hammer(t, h)
+		admitted := hammer(t, &h)
 		periods := int64(serverTime(t, rdb).Sub(began) / h.Limit.Period)
 		require.LessOrEqual(t, admitted, 100*(periods+2), "%s in %d periods", a, periods)
 		require.Positive(t, admitted)

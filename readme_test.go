@@ -49,6 +49,24 @@ func TestDocumentationQuotesCode(t *testing.T) {
 	})
 }
 
+// The tests that a document names exist; one that ends in * is the start of some.
+func TestDocumentationNamesTests(t *testing.T) {
+	t.Parallel()
+	all := strings.Join(sources(t), "")
+	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)(\\*?)`")
+	for _, document := range []string{"README.md", "SECURITY.md", "docs/reliability.md"} {
+		names := named.FindAllStringSubmatch(read(t, document), -1)
+		require.NotEmpty(t, names, document)
+		for _, name := range names {
+			end := "("
+			if name[2] == "*" {
+				end = ""
+			}
+			require.Contains(t, all, "func "+name[1]+end, "%s names a test that does not exist", document)
+		}
+	}
+}
+
 // sources are the texts of all Go files in the tree.
 func sources(t *testing.T) []string {
 	t.Helper()

@@ -164,7 +164,7 @@ func (l *lab) look(ctx context.Context) {
 		wg.Go(func() {
 			result, err := p.limiter.Peek(ctx, c.Key)
 			if err == nil {
-				p.see(c, sight{l.now(), result, &keys[i]})
+				p.see(c, &sight{l.now(), result, &keys[i]})
 			}
 			failures[i] = err
 		})

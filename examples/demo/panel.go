@@ -112,10 +112,10 @@ func (p *panel) edge(now int64, r ratelimit.Result, c config) {
 }
 
 // see keeps what a look at the key showed.
-func (p *panel) see(c config, s sight) {
+func (p *panel) see(c config, s *sight) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen = s
+	p.seen = *s
 	p.history.at(s.at, c.period())
 }
 

@@ -24,7 +24,7 @@ type said struct {
 	result ratelimit.Result
 }
 
-func (s said) AllowN(context.Context, string, int) (ratelimit.Result, error) { return s.result, nil }
+func (s *said) AllowN(context.Context, string, int) (ratelimit.Result, error) { return s.result, nil }
 
 // The fields of 1,000 random limits, names and decisions, several on one answer,
 // are read by a parser of structured fields as they were meant.
@@ -36,7 +36,7 @@ func TestFieldsAreStructured(t *testing.T) {
 		results := []ratelimit.Result{randomResult(), randomResult()}
 		h := http.NotFoundHandler()
 		for i, name := range slices.Backward(names) {
-			h = httplimit.Middleware{Name: name, Limiter: said{result: results[i]}, Key: httplimit.ByRemoteAddr}.Handler(h)
+			h = httplimit.Middleware{Name: name, Limiter: &said{result: results[i]}, Key: httplimit.ByRemoteAddr}.Handler(h)
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
@@ -109,7 +109,7 @@ func randomInt(n int) int { return rand.IntN(n) >> rand.IntN(63) }
 func TestNamesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{`a"b`, `a\b`, "a\x00", "a\n", "a\x7f", "é", "\xff"} {
-		m := httplimit.Middleware{Name: name, Limiter: said{}, Key: httplimit.ByRemoteAddr}
+		m := httplimit.Middleware{Name: name, Limiter: &said{}, Key: httplimit.ByRemoteAddr}
 		require.Panics(t, func() { m.Handler(http.NotFoundHandler()) }, "%q", name)
 	}
 }
