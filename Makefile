@@ -14,24 +14,18 @@ GOVULNCHECK   ?= go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # Every directory with a go.mod, the root first.
 MODULES := . $(filter-out .,$(patsubst %/go.mod,%,$(sort $(shell find . -name go.mod -not -path '*/.*/*' -not -path '*/testdata/*'))))
 
-# The race detector needs cgo, which Go switches off where it finds no C compiler.
-RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
-
 # $(call in-modules,COMMAND) runs COMMAND in every module, in all of them even if it fails in one.
 define in-modules
 @status=0; for module in $(MODULES); do echo "== $$module"; (cd $$module && $(1)) || status=1; done; exit $$status
 endef
 
-.PHONY: help test demo quickstart plots lint vuln fmt tidy fuzz soak bench gobench ci modules
+.PHONY: help test demo quickstart plots lint vuln fmt tidy fuzz soak bench gobench needs ci modules
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: ## run every suite against a real Redis, with the race detector (TESTFLAGS="-run Name -v")
-	@bash .ci/redis
-	@bash .ci/browser
-	@if [ -z "$(RACE)" ]; then echo "no C compiler: testing without the race detector"; [ "$$CI" != true ]; fi
-	$(call in-modules,go test $(RACE) -shuffle=on -count=1 $(TESTFLAGS) ./...)
+test: needs ## run every suite against a real Redis, with the race detector (TESTFLAGS="-run Name -v")
+	$(call in-modules,go test -race -shuffle=on -count=1 $(TESTFLAGS) ./...)
 
 demo: ## show the five algorithms on a web page, http://localhost:8080 (ARGS="-port 8081")
 	@cd examples && go run ./demo $(ARGS)
@@ -70,6 +64,13 @@ bench: ## compare with other libraries, write docs/benchmarks.md (ARGS="-quick -
 gobench: ## run the benchmarks of the root module (BENCH=regexp)
 	@bash .ci/redis
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem $(TESTFLAGS) ./...
+
+# What the tests need. It comes before them, as Go looks for a C compiler when it is asked to test.
+needs:
+	@bash .ci/compiler
+	@bash .ci/redis
+	@RATELIMIT_REQUIRE=process bash .ci/redis # for bench
+	@bash .ci/browser
 
 ci: ## run all that CI runs; installs packages, so it wants root on Debian
 	@CI=true bash .ci/run
