@@ -56,7 +56,7 @@ func TestAll(t *testing.T) {
 		require.Equal(t, PerHour(5), r.Limit, "the one with the least left")
 		require.Equal(t, 2, r.Remaining)
 
-		r, each, err := all.AllowEachN(t.Context(), "key", 6)
+		r, each, err := all.AllowNResults(t.Context(), "key", 6)
 		require.NoError(t, err)
 		require.Equal(t, Result{Limit: PerHour(5), RetryAfter: Never}.RetryAfter, r.RetryAfter, "the longest wait decides")
 		require.Equal(t, []bool{false, false, true}, []bool{each[0].Allowed, each[1].Allowed, each[2].Allowed})
@@ -104,7 +104,7 @@ func TestAllWithFixedLimits(t *testing.T) {
 		limited := base(TokenBucket, PerHour(5))
 		blocked, err := All(limited, base(FixedWindow, Per(0, time.Second)))
 		require.NoError(t, err)
-		r, each, err := blocked.AllowEachN(t.Context(), "key", 1)
+		r, each, err := blocked.AllowNResults(t.Context(), "key", 1)
 		require.NoError(t, err)
 		require.Equal(t, Never, r.RetryAfter)
 		require.True(t, each[0].Allowed)

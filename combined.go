@@ -67,13 +67,13 @@ func (c *Combined) Allow(ctx context.Context, key string) (Result, error) {
 
 // AllowN takes n units of each limit, or none of any: see Limiter.
 func (c *Combined) AllowN(ctx context.Context, key string, n int) (Result, error) {
-	result, _, err := c.AllowEachN(ctx, key, n)
+	result, _, err := c.AllowNResults(ctx, key, n)
 	return result, err
 }
 
-// AllowEachN is AllowN that also tells what each limit alone says, in the order
+// AllowNResults is AllowN that also tells what each limit alone says, in the order
 // in which All got them. Unlike AllowEach it takes from all or from none.
-func (c *Combined) AllowEachN(ctx context.Context, key string, n int) (decides Result, each []Result, err error) {
+func (c *Combined) AllowNResults(ctx context.Context, key string, n int) (decides Result, each []Result, err error) {
 	return c.decide(ctx, key, n, take)
 }
 

@@ -99,7 +99,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 
 	fmt.Fprintln(stdout, "ada, by the limits of a user")
 	if err := exhaust(stdout, func() (ratelimit.Result, []ratelimit.Result, error) {
-		return user.AllowEachN(ctx, "{api}ada", 1)
+		return user.AllowNResults(ctx, "{api}ada", 1)
 	}); err != nil {
 		return err
 	}
