@@ -31,7 +31,9 @@ type Base interface {
 
 	// Reserve takes n units as AllowN does, to be settled later by what was
 	// really used. If it is refused, or beside an error, the Reservation is zero
-	// and there is nothing to settle.
+	// and there is nothing to settle; but after an error once the script was sent
+	// the units may be taken, and stay so. While a cluster moves the slot of a key
+	// to another node, Reserve and Settle may fail with TRYAGAIN.
 	Reserve(ctx context.Context, key string, n int) (Reservation, Result, error)
 
 	// Settle says how many units of a reservation were really used: 0 cancels

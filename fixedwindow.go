@@ -22,7 +22,8 @@ var fixedWindowProgram = newProgram(&fixedWindowLua, noClock)
 //
 // When the limit changes, what was taken in the window stays taken. A shorter
 // Period ends the running window at most one such Period from now; a longer one
-// begins with the next window.
+// begins with the next window. After a lower Rate more than twice that Rate may be
+// taken; it ends with the window like all of it.
 //
 // The error is ErrInvalidLimit for a static Limit out of bounds, or says what
 // is wrong with the client or an option.

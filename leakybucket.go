@@ -24,7 +24,9 @@ var leakyBucketProgram = newProgram(&leakyBucketLua, clock)
 //
 // When the limit changes, the level stays, cut to the new Burst, and the time
 // since a call last took units counts at the new rate. A bucket that the
-// former limit would have drained by now may be found empty.
+// former limit would have drained by now may be found empty. A debt, see
+// Base.Charge, stays as much over the new Burst as it was over the former one,
+// and is never more than the new Burst.
 //
 // The error is ErrInvalidLimit for a static Limit out of bounds, or says what
 // is wrong with the client or an option.

@@ -24,7 +24,8 @@ import (
 //
 //   - Token bucket and leaky bucket: nothing once the bucket has been full (of
 //     tokens) or empty (of units) since, as then they have come back already.
-//   - Fixed window: nothing once the window has ended.
+//   - Fixed window: nothing once the window has ended, or was cut short by a
+//     shorter Period.
 //   - Sliding window counter: to the window in which they were taken, as long as
 //     that is the running one or the one before.
 //   - Sliding window log: the very units, as long as they are in the log. In the

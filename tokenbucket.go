@@ -22,7 +22,8 @@ var tokenBucketProgram = newProgram(&tokenBucketLua, clock)
 //
 // When the limit changes, the tokens in the bucket stay, cut to the new Burst,
 // and the time since a call last took units counts at the new rate. A bucket
-// that the former limit would have filled by now may be found full.
+// that the former limit would have filled by now may be found full. A debt, see
+// Base.Charge, is paid at the new rate and is never more than the new Burst.
 //
 // The error is ErrInvalidLimit for a static Limit out of bounds, or says what
 // is wrong with the client or an option.
