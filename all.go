@@ -30,7 +30,8 @@ type Request struct {
 // On a cluster and on a Ring all keys must lie in one slot: they must share a
 // hash tag. A key has one if it begins with a text in braces, as
 // "{tenant7}user:5" and "{tenant7}" do, which share it; but not if it is longer
-// than 256 bytes. One key for everybody draws all the others into its slot.
+// than 256 bytes. One key for everybody draws all the others into its slot. While
+// a cluster moves that slot, keys that are not there yet may fail with TRYAGAIN.
 func AllowAll(ctx context.Context, requests ...Request) (decides Result, each []Result, err error) {
 	return allowAll(ctx, requests, take)
 }
