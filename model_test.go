@@ -207,7 +207,8 @@ func (m *model) step(tb testing.TB, c *choices) {
 }
 
 func (m *model) wait(c *choices, k *modelKey) int64 {
-	const earliest, latest = 1_700_000_000_000_000, 5_000_000_000_000_000
+	// With a debt's time to full, up to 200 years, what is foretold stays below 2^53.
+	const earliest, latest = 1_700_000_000_000_000, 2_600_000_000_000_000
 	d := c.wait(k.last, m.limit.Period.Microseconds())
 	if now := m.now + d; now < earliest || now > latest {
 		return 0
