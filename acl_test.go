@@ -76,6 +76,8 @@ func useAll(t *testing.T, rdb *redis.Client) error {
 		note(err)
 		note(r.Reset(ctx, "key"))
 		note(AllowEach(ctx, Request{r, "key", 1})[0].Err)
+		of := func(key string) *call { return batchCall(r, key, Per(4, time.Minute), 1, take) }
+		note(inBatch(t, r, of("one"), of("another")))
 	}
 	all, err := All(bases...)
 	require.NoError(t, err)

@@ -124,7 +124,7 @@ const (
 	gone  = -1
 )
 
-// decide answers q at the time now in µs: see tail.lua.
+// decide answers q at the time now in µs: see decide.lua.
 func decide(t twin, now int64, q request) answer {
 	v, n, retry := t.look(now, q), q.n, int64(0)
 	switch {

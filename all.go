@@ -200,11 +200,10 @@ func (g *group) script(m mode) (script *script, argv []any) {
 
 func (g *group) run(ctx context.Context, rdb redis.UniversalClient, m mode) ([]answer, error) {
 	script, argv := g.script(m)
-	reply, err := script.run(ctx, rdb, g.names, argv...)
-	if err != nil {
-		return nil, err
+	n, err := script.run(ctx, rdb, g.names, argv)
+	if err == nil {
+		err = checkLen(n, 4*len(g.requests))
 	}
-	n, err := integers(reply, 4*len(g.requests))
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -104,4 +105,24 @@ func TestChargesAreBoundedTogether(t *testing.T) {
 	}, func(t *testing.T, b Base) {
 		require.Equal(t, 2000, usedUnits(t, b, "key", 1000))
 	})
+}
+
+// A window may end while a charge is answered, on servers whose clock goes on
+// while a script runs: the answer is still that of one moment.
+func TestChargeAtTheEndOfAWindow(t *testing.T) {
+	t.Parallel()
+	rdb := sharedRedis(t)
+	for _, a := range allAlgorithms {
+		t.Run(string(a), func(t *testing.T) {
+			t.Parallel()
+			r, err := newRedis(a, rdb, Limit{Rate: 3, Period: time.Millisecond}, []Option{WithPrefix(uniqueKey(t))})
+			require.NoError(t, err)
+			for range 3000 {
+				result, err := r.Charge(t.Context(), "key", 3)
+				require.NoError(t, err)
+				require.Equal(t, result.Remaining > 0, result.Allowed, "%+v", result)
+				require.Equal(t, result.RetryAfter == 0, result.Allowed, "%+v", result)
+			}
+		})
+	}
 }

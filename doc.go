@@ -95,6 +95,7 @@
 //
 //   - [Fallback] asks a second limiter where the first has no decision.
 //   - [DenyCache] answers for keys that are refused, without asking.
+//   - [Lease] takes units of hot keys in blocks and hands them out in process.
 //   - [All] makes one limiter of several that hold together.
 //   - [Wait] and [WaitN] sleep until a limiter allows a call.
 //

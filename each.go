@@ -30,12 +30,12 @@ func AllowEach(ctx context.Context, requests ...Request) []Outcome {
 	for i, q := range requests {
 		switch l := q.Limiter.(type) {
 		case *Redis:
-			c, err := l.call(ctx, q)
+			c, result, err := l.call(ctx, q)
 			switch {
 			case err != nil:
 				outcomes[i].Err = err
-			case c.script == nil:
-				outcomes[i].Result = c.result
+			case c == nil:
+				outcomes[i].Result = result
 			default:
 				c.outcome = &outcomes[i]
 				batches = enqueue(batches, l, c)
@@ -59,31 +59,19 @@ func AllowEach(ctx context.Context, requests ...Request) []Outcome {
 	return outcomes
 }
 
-// A call is a request on its way to Redis.
-type call struct {
-	of      *Redis
-	script  *script // nil if the result is known
-	key     string
-	name    string
-	limit   Limit
-	q       request
-	result  Result
-	outcome *Outcome
-	cmd     once
-}
-
-func (r *Redis) call(ctx context.Context, q Request) (*call, error) {
+// call is a request's way to Redis, nil if the result is known.
+func (r *Redis) call(ctx context.Context, q Request) (*call, Result, error) {
 	if r == nil || r.rdb == nil {
-		return nil, errNotMade
+		return nil, Result{}, errNotMade
 	}
 	l, request, err := prepare(ctx, r.algorithm, r.limits, q.Key, q.N, take)
 	if err != nil {
-		return nil, &callError{r.algorithm, q.Key, err}
+		return nil, Result{}, &callError{r.algorithm, q.Key, err}
 	}
 	if _, result, ok := l.fixed(q.N); ok {
-		return &call{result: result}, nil
+		return nil, result, nil
 	}
-	return &call{of: r, script: r.script, key: q.Key, name: r.redisKey(q.Key), limit: l, q: request}, nil
+	return &call{of: r, key: q.Key, name: r.redisKey(q.Key), limit: l, q: request, argv: r.limitArgs(l, request)}, Result{}, nil
 }
 
 // A batch is calls to one client.
@@ -108,12 +96,11 @@ func (b *batch) decide(ctx context.Context) {
 	answers, err := guard(ctx, b.slots, func() ([]Outcome, error) {
 		open := b.calls
 		for attempt := 1; ; attempt++ {
-			run(ctx, b.rdb, open)
+			pipeline(ctx, b.rdb, open)
 			var again []*call
 			for _, c := range open {
-				err := c.cmd.Err()
-				reload(ctx, b.rdb, err)
-				if err != nil && didNotRun(err) {
+				reload(ctx, b.rdb, c.err)
+				if c.err != nil && didNotRun(c.err) {
 					again = append(again, c)
 				}
 			}
@@ -123,7 +110,7 @@ func (b *batch) decide(ctx context.Context) {
 		}
 		answers := make([]Outcome, len(b.calls))
 		for i, c := range b.calls {
-			answers[i] = c.answer(ctx)
+			answers[i] = c.settled(ctx)
 		}
 		return answers, nil
 	})
@@ -136,24 +123,21 @@ func (b *batch) decide(ctx context.Context) {
 	}
 }
 
-func (c *call) answer(ctx context.Context) Outcome {
-	reply, err := c.cmd.Result()
-	if err == nil {
-		var a answer
-		if a, err = parse(reply, c.q); err == nil {
-			return Outcome{Result: a.result(c.limit)}
-		}
+func (c *call) settled(ctx context.Context) Outcome {
+	if c.err != nil {
+		return Outcome{Err: &callError{c.of.algorithm, c.key, contextError(ctx, c.err)}}
 	}
-	return Outcome{Err: &callError{c.of.algorithm, c.key, contextError(ctx, err)}}
+	return Outcome{Result: c.answer.result(c.limit)}
 }
 
-// run sends calls in a pipeline. Those whose script a server does not know are
-// sent again, once it was loaded and, if that did not help, with its text.
-func run(ctx context.Context, rdb redis.UniversalClient, calls []*call) {
-	send := func(calls []*call, command string, text func(*script) string) (unknown []*call) {
+// pipeline gives calls their answers or errors in one round trip for each node.
+// Those whose script a server does not know are sent again, once it was loaded
+// and, if that did not help, with its text.
+func pipeline(ctx context.Context, rdb redis.UniversalClient, calls []*call) {
+	send := func(calls []*call, by func(*script) *[2]any) (unknown []*call) {
 		pipe := rdb.Pipeline()
 		for _, c := range calls {
-			c.cmd = c.script.command(ctx, command, text(c.script), []string{c.name}, c.q.argv())
+			c.cmd = c.of.script.command(ctx, by(c.of.script), []string{c.name}, c.args())
 			_ = pipe.Process(ctx, c.cmd) // it is only queued
 		}
 		_, err := pipe.Exec(ctx)
@@ -162,14 +146,17 @@ func run(ctx context.Context, rdb redis.UniversalClient, calls []*call) {
 			if err != nil && c.cmd.Err() == nil && c.cmd.Val() == nil {
 				c.cmd.SetErr(err)
 			}
-			if unknownScript(c.cmd.Err()) {
+			if c.err = c.cmd.Err(); c.err == nil {
+				c.answer, c.err = c.q.only(c.cmd.Val())
+			} else if unknownScript(c.err) {
 				unknown = append(unknown, c)
 			}
+			c.cmd = nil
 		}
 		return unknown
 	}
-	sha := func(s *script) string { return s.sha }
-	unknown := send(calls, "evalsha", sha)
+	sha := func(s *script) *[2]any { return &s.evalsha }
+	unknown := send(calls, sha)
 	if len(unknown) == 0 {
 		return
 	}
@@ -179,13 +166,13 @@ func run(ctx context.Context, rdb redis.UniversalClient, calls []*call) {
 	}
 	loaded := map[place]bool{}
 	for _, c := range unknown {
-		at := place{node(ctx, rdb, c.name), c.script.sha}
+		at := place{node(ctx, rdb, c.name), c.of.script.sha}
 		if at.node != nil && !loaded[at] {
 			loaded[at] = true
-			at.node.ScriptLoad(ctx, c.script.text)
+			at.node.ScriptLoad(ctx, c.of.script.text)
 		}
 	}
-	if unknown = send(unknown, "evalsha", sha); len(unknown) > 0 {
-		send(unknown, "eval", func(s *script) string { return s.text })
+	if unknown = send(unknown, sha); len(unknown) > 0 {
+		send(unknown, (*script).byText)
 	}
 }

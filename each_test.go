@@ -45,7 +45,7 @@ func TestAllowEachFailsApart(t *testing.T) {
 	away, err := NewTokenBucket(newClient(t, &redis.Options{Addr: closedPort(t), MaxRetries: -1, DialerRetries: 1}), PerHour(3))
 	require.NoError(t, err)
 	memory := mustMemory(t)
-	require.NoError(t, rdb.Set(t.Context(), good.redisKey("wrong"), "text", time.Minute).Err())
+	require.NoError(t, rdb.SAdd(t.Context(), good.redisKey("wrong"), "member").Err())
 
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()

@@ -47,16 +47,15 @@ type bucketPart struct{ credit, period int64 }
 
 func (p bucketPart) used() bool { return p.period != 0 }
 
-// creditIn is the fraction as credit of another period. The scripts keep it in
-// 1e-15, from which they get the credit back exactly for the same period; for
-// another one it is rounded as they do, in doubles.
+// creditIn is the fraction as credit of another period. The scripts keep it as a
+// double, from which they get the credit back exactly for the same period; for
+// another one it is rounded as they do.
 func (p bucketPart) creditIn(period int64) int64 {
 	if period == p.period || p.credit == 0 {
 		return p.credit
 	}
-	const parts = 1e15
-	part := math.Floor(float64(float64(p.credit)/float64(p.period)*parts) + 0.5)
-	return int64(math.Floor(float64(part*float64(period)/parts) + 0.5))
+	part := float64(p.credit) / float64(p.period)
+	return int64(math.Floor(float64(part*float64(period)) + 0.5))
 }
 
 // millis is µs as the whole milliseconds of a TTL, rounded up.

@@ -45,9 +45,7 @@ func (q *quota) String() string { return q.redisKey(q.key) }
 // used is how many units are taken in the eyes of one server.
 func (q *quota) used(tb testing.TB, rdb redis.UniversalClient) int64 {
 	tb.Helper()
-	honest := *q.Redis
-	honest.rdb = rdb
-	result, err := honest.Peek(tb.Context(), q.key)
+	result, err := through(tb, q.Redis, rdb).Peek(tb.Context(), q.key)
 	require.NoError(tb, err)
 	return int64(result.Limit.capacity(q.algorithm) - result.Remaining)
 }

@@ -2,9 +2,11 @@ package ratelimit
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"regexp"
 	"runtime"
@@ -119,8 +121,19 @@ func TestStateOfAnotherHand(t *testing.T) {
 			case SlidingWindowLog:
 				require.NoError(t, rdb.RPush(ctx, key, value).Err())
 			default:
-				require.NoError(t, rdb.HSet(ctx, key, "tokens", value, "level", value, "part", value, "at", value,
-					"start", value, "count", value, "before", value).Err())
+				for _, double := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 0.5, 1, 5e-324, 1 << 53, -1 << 53, 1e300} {
+					for i := range 3 {
+						state := [3]float64{float64(serverTime(t, rdb).UnixMicro()), 0, 1}
+						state[i] = double
+						bytes, err := binary.Append(nil, binary.LittleEndian, state)
+						require.NoError(t, err)
+						require.NoError(t, rdb.Set(ctx, key, append(bytes, value...), 0).Err())
+						result, err := r.Allow(ctx, "key")
+						require.NoError(t, err, "%v", state)
+						require.LessOrEqual(t, result.RetryAfter, 20*time.Second, "%v", state)
+					}
+				}
+				require.NoError(t, rdb.Set(ctx, key, value, 0).Err())
 			}
 			if result, err := r.Allow(ctx, "key"); err == nil {
 				require.LessOrEqual(t, result.Remaining, 5)
@@ -281,8 +294,7 @@ func TestKeyThatSaysNOSCRIPT(t *testing.T) {
 	_, err = r.Allow(t.Context(), "NOSCRIPT")
 	require.ErrorIs(t, err, io.EOF)
 
-	r.rdb = sharedRedis(t)
-	result, err := r.Peek(t.Context(), "NOSCRIPT")
+	result, err := through(t, r, sharedRedis(t)).Peek(t.Context(), "NOSCRIPT")
 	require.NoError(t, err)
 	require.Equal(t, 8, result.Remaining)
 }

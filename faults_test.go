@@ -21,7 +21,13 @@ import (
 //
 // The subtests run one by one, before all parallel tests: what they measure is time.
 func TestFaults(t *testing.T) {
-	for _, f := range slices.Concat(serverFaults, networkFaults) {
+	faults := slices.Concat(serverFaults, networkFaults)
+	for _, f := range faults {
+		f.name += ", calls apart"
+		f.options = []Option{WithoutCoalescing()}
+		faults = append(faults, f)
+	}
+	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			// What a plain timer is late, the machine is, not the limiter. One call of thousands may
 			// still be put off for longer than any timer was, so there are three tries.
@@ -43,6 +49,7 @@ type fault struct {
 	proxied bool
 	strike  func(t *testing.T, s *scene) // lets the fault come and go
 	hidden  bool                         // no caller sees it, but for the time that it costs
+	options []Option                     // of the limiters
 }
 
 // A scene is where a fault strikes.
@@ -55,7 +62,7 @@ type scene struct {
 	others   int           // connections of the server that are none of these
 }
 
-func newScene(t *testing.T, f fault) *scene {
+func newScene(t *testing.T, f *fault) *scene {
 	t.Helper()
 	s := &scene{server: startServer(t, f.args...)}
 	s.admin = s.server.Client(t)
@@ -65,25 +72,25 @@ func newScene(t *testing.T, f fault) *scene {
 		addr = s.proxy.Addr()
 	}
 	s.client = newClient(t, &redis.Options{Addr: addr})
-	s.limiters = s.limitersOf(t, s.client)
+	s.limiters = s.limitersOf(t, s.client, f.options...)
 	return s
 }
 
 // faultLimit lets no unit come back while a fault lasts.
 var faultLimit = Per(1000, maxPeriod).WithBurst(1000)
 
-func (s *scene) limitersOf(t *testing.T, rdb redis.UniversalClient) []*Redis {
+func (s *scene) limitersOf(t *testing.T, rdb redis.UniversalClient, options ...Option) []*Redis {
 	t.Helper()
 	var limiters []*Redis
 	for _, a := range allAlgorithms {
-		r, err := newRedis(a, rdb, faultLimit, nil)
+		r, err := newRedis(a, rdb, faultLimit, options)
 		require.NoError(t, err)
 		limiters = append(limiters, r)
 	}
 	return limiters
 }
 
-func (f fault) run(t *testing.T) outcome {
+func (f *fault) run(t *testing.T) outcome {
 	t.Helper()
 	s := newScene(t, f)
 	s.requireDecisions(t) // before anything happens
@@ -137,7 +144,7 @@ func (s *scene) settle(t *testing.T) {
 	}
 	for _, r := range s.limiters {
 		eventually(t, 15*time.Second, func(context.Context) error {
-			if n := len(r.slots); n > 0 {
+			if n := inClient(r); n > 0 {
 				return errors.New(strconv.Itoa(n) + " calls are in the client")
 			}
 			return nil

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -153,4 +156,28 @@ func requireTimeout(tb testing.TB, err error) {
 	var timeout net.Error
 	require.ErrorAs(tb, err, &timeout)
 	require.True(tb, timeout.Timeout(), "%v", err)
+}
+
+// through is r on another client.
+func through(tb testing.TB, r *Redis, rdb redis.UniversalClient) *Redis {
+	tb.Helper()
+	prefix := strings.TrimSuffix(r.prefix, ":"+string(r.algorithm)+":")
+	other, err := newRedis(r.algorithm, rdb, r.limits, []Option{WithPrefix(prefix)})
+	require.NoError(tb, err)
+	return other
+}
+
+// inClient is how many calls and flights of r the client has not come back from.
+func inClient(r *Redis) int {
+	n := len(r.slots)
+	c := r.calls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lanes := append(slices.Collect(maps.Values(c.lanes)), &c.one)
+	for _, l := range lanes {
+		l.mu.Lock()
+		n += l.running
+		l.mu.Unlock()
+	}
+	return n
 }

@@ -33,6 +33,10 @@ func contract(t *testing.T, f func(t *testing.T, s *subject)) {
 			t.Parallel()
 			f(t, redisSubject(t, a))
 		})
+		t.Run(string(a)+"/redis, apart", func(t *testing.T) {
+			t.Parallel()
+			f(t, redisSubject(t, a, WithoutCoalescing()))
+		})
 		t.Run(string(a)+"/memory", func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { f(t, memorySubject(t, a)) })
@@ -54,15 +58,15 @@ func memorySubject(t *testing.T, a Algorithm) *subject {
 
 // redisSubject passes the script a time. The fixed window takes its time from
 // the TTL, so the TTLs are moved with it.
-func redisSubject(t *testing.T, a Algorithm) *subject {
+func redisSubject(t *testing.T, a Algorithm, options ...Option) *subject {
 	t.Helper()
 	limit, rdb := Per(10, 10*time.Second), sharedRedis(t)
 	r, err := newRedis(a, rdb, LimitFunc(func(context.Context, string) (Limit, error) { return limit, nil }),
-		[]Option{WithPrefix(uniqueKey(t))})
+		append(options, WithPrefix(uniqueKey(t))))
 	require.NoError(t, err)
 	s, now := *r.script, time.UnixMicro(1_800_000_000_000_000)
-	reserves := *r.reserves
-	r.script, r.reserves = &s, &reserves
+	batch, reserves := *r.batch, *r.reserves
+	r.script, r.batch, r.reserves = &s, &batch, &reserves
 	began := serverTime(t, rdb)
 	subject := &subject{
 		Limiter: r, algorithm: a, limit: &limit,
@@ -72,13 +76,13 @@ func redisSubject(t *testing.T, a Algorithm) *subject {
 		subject.drift = func() time.Duration { return serverTime(t, rdb).Sub(began) + time.Millisecond }
 	} else {
 		s.now = strconv.FormatInt(now.UnixMicro(), 10)
-		reserves.now = s.now
+		batch.now, reserves.now = s.now, s.now
 	}
 	subject.pass = func(d time.Duration) {
 		now = now.Add(d)
 		if a != FixedWindow {
 			s.now = strconv.FormatInt(now.UnixMicro(), 10)
-			reserves.now = s.now
+			batch.now, reserves.now = s.now, s.now
 			d -= time.Second // the TTL must not end before the state, for real time passes too
 		}
 		for _, key := range keysOf(t, r) {

@@ -151,6 +151,7 @@ type model struct {
 func timed(text string) string {
 	const more = "1000000"
 	text = strings.ReplaceAll(text, "call('PEXPIRE', KEYS[i], ", "call('PEXPIRE', KEYS[i], "+more+" + ")
+	text = strings.ReplaceAll(text, "'PX', ", "'PX', "+more+" + ")
 	text = strings.ReplaceAll(text, "redis.call('PTTL', KEYS[i])", "(redis.call('PTTL', KEYS[i]) - "+more+")")
 	return "local function script()\n" + text + `
 end

@@ -16,7 +16,15 @@ import (
 
 const passedTime = `
 local tick = math.floor(ARGV[1] / 1000)
-local function call(command, key, ...)
+local call
+function call(command, key, ...)
+  if command == 'MGET' then
+    local values = {}
+    for i, key in ipairs({ key, ... }) do
+      values[i] = call('GET', key)
+    end
+    return values
+  end
   local deadline = key .. ':deadline'
   local ends = tonumber(redis.call('GET', deadline))
   if ends and ends < tick then

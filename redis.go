@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,22 +43,24 @@ type Redis struct {
 	rdb       redis.UniversalClient
 	limits    Limits
 	algorithm Algorithm
-	script    *script       // decides
-	reserves  *script       // reserves and settles
-	prefix    string        // up to the hash tag
-	slots     chan struct{} // one for each call in flight
+	script    *script // decides one call
+	batch     *script // decides several
+	reserves  *script // reserves and settles
+	prefix    string  // up to the hash tag
+	calls     *coalescer
+	slots     chan struct{} // one for each call beside them
+	lastLimit atomic.Pointer[limitArgs]
 }
-
-// maxInFlight bounds the goroutines that wait for a client which has not come
-// back when the caller's context ended.
-const maxInFlight = 1024
 
 const maxPrefix = 128
 
 // An Option changes what a constructor makes.
 type Option func(*redisOptions)
 
-type redisOptions struct{ prefix string }
+type redisOptions struct {
+	prefix string
+	apart  bool
+}
 
 // WithPrefix sets the first part of the keys in Redis: 1 to 128 bytes without
 // braces, "ratelimit" if not set.
@@ -85,8 +88,10 @@ func newRedis(algorithm Algorithm, rdb redis.UniversalClient, limits Limits, opt
 		limits:    limits,
 		algorithm: algorithm,
 		script:    algorithm.program().decide(),
+		batch:     algorithm.program().batch(),
 		reserves:  algorithm.program().reserve(),
 		prefix:    o.prefix + ":" + string(algorithm) + ":",
+		calls:     newCoalescer(rdb, o.apart),
 		slots:     make(chan struct{}, maxInFlight),
 	}, nil
 }
@@ -184,16 +189,14 @@ func (r *Redis) decide(ctx context.Context, key string, n int, m mode) (int, Res
 	if granted, result, ok := l.fixed(n); ok {
 		return granted, result, nil
 	}
-	name := r.redisKey(key)
-	a, err := guard(ctx, r.slots, func() (answer, error) {
-		return retry(ctx, r.rdb, func() (answer, error) {
-			reply, err := r.script.run(ctx, r.rdb, []string{name}, q.argv()...)
-			if err != nil {
-				return answer{}, err
-			}
-			return parse(reply, q)
-		})
-	})
+	c := newCall()
+	c.of, c.key, c.name, c.limit, c.q, c.argv = r, key, r.redisKey(key), l, q, r.limitArgs(l, q)
+	left, err := r.calls.lane(ctx, c.name).do(ctx, c)
+	if left {
+		return 0, Result{}, &callError{r.algorithm, key, err}
+	}
+	a := c.answer
+	c.recycle()
 	if err != nil {
 		return 0, Result{}, &callError{r.algorithm, key, err}
 	}

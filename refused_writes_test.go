@@ -38,7 +38,7 @@ func TestRefusedWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, fault{args: c.args})
+			s := newScene(t, &fault{args: c.args})
 			for _, r := range s.limiters {
 				for key, n := range map[string]int{"full": 1000, "used": 400} {
 					result, err := r.AllowN(t.Context(), key, n)

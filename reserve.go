@@ -130,13 +130,12 @@ func (r *Redis) reserve(ctx context.Context, key, id string, q request, more ...
 	argv := append(append(q.argv(), string(r.algorithm)), more...)
 	n, err := guard(ctx, r.slots, func() ([]int64, error) {
 		return retry(ctx, r.rdb, func() ([]int64, error) {
-			reply, err := r.reserves.run(ctx, r.rdb, keys, argv...)
-			if err != nil {
-				return nil, err
-			}
-			return integers(reply, 4)
+			return r.reserves.run(ctx, r.rdb, keys, argv)
 		})
 	})
+	if err == nil {
+		err = checkLen(n, 4)
+	}
 	if err != nil {
 		return false, answer{}, err
 	}

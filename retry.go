@@ -37,8 +37,11 @@ func retry[T any](ctx context.Context, rdb redis.UniversalClient, f func() (T, e
 // that a replica has replaced. It asks in the background, once at a time and
 // no more than five times a second.
 func reload(ctx context.Context, rdb redis.UniversalClient, err error) {
+	if err == nil {
+		return
+	}
 	var network net.Error
-	if err == nil || !errors.As(err, &network) && !errors.Is(err, io.EOF) {
+	if !errors.As(err, &network) && !errors.Is(err, io.EOF) {
 		return
 	}
 	if cluster, ok := rdb.(interface{ ReloadState(ctx context.Context) }); ok {

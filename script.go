@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -17,17 +16,22 @@ import (
 var (
 	//go:embed scripts/head.lua
 	headLua string
-	//go:embed scripts/tail.lua
-	tailLua string
+	//go:embed scripts/decide.lua
+	decideLua string
+	//go:embed scripts/one.lua
+	oneLua string
+	//go:embed scripts/batch.lua
+	batchLua string
 	//go:embed scripts/reserve.lua
 	reserveLua string
 )
 
 // A script is an algorithm as Redis runs it.
 type script struct {
-	text string
-	sha  string
-	now  string // ARGV[1]: clock or noClock
+	text    string
+	sha     string
+	now     any    // ARGV[1]: clock or noClock
+	evalsha [2]any // how a command that runs it begins
 }
 
 const (
@@ -39,17 +43,21 @@ const (
 // work is done once: whether a server knows the script is that server's matter.
 func newScript(now string, compose func() string) func() *script {
 	return sync.OnceValue(func() *script {
-		text := headLua + compose()
+		text := compose()
 		sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
-		return &script{text: text, sha: hex.EncodeToString(sum[:]), now: now}
+		sha := hex.EncodeToString(sum[:])
+		return &script{text: text, sha: sha, now: now, evalsha: [2]any{"evalsha", sha}}
 	})
 }
+
+func (s *script) byText() *[2]any { return &[2]any{"eval", s.text} }
 
 // A program is an algorithm in Lua with its tails.
 type program struct {
 	lua     *string
-	now     string // what its decisions need
-	decide  func() *script
+	now     string         // what its decisions need
+	decide  func() *script // one request
+	batch   func() *script // several
 	reserve func() *script
 }
 
@@ -57,8 +65,9 @@ func newProgram(lua *string, now string) *program {
 	return &program{
 		lua:     lua,
 		now:     now,
-		decide:  newScript(now, func() string { return *lua + tailLua }),
-		reserve: newScript(clock, func() string { return *lua + reserveLua }),
+		decide:  newScript(now, func() string { return inlined(headLua + *lua + decideLua + oneLua) }),
+		batch:   newScript(now, func() string { return inlined(headLua + *lua + decideLua + batchLua) }),
+		reserve: newScript(clock, func() string { return inlined(headLua + *lua + reserveLua) }),
 	}
 }
 
@@ -66,42 +75,58 @@ func newProgram(lua *string, now string) *program {
 // server does not know the script. Loading it keeps it out of the cache that
 // newer servers shorten; a user who may not load, or a cache flushed just then,
 // is left to EVAL.
-func (s *script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, argv ...any) (any, error) {
-	reply, err := s.eval(ctx, rdb, "evalsha", s.sha, keys, argv)
+func (s *script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, argv []any) ([]int64, error) {
+	reply, err := s.eval(ctx, rdb, &s.evalsha, keys, argv)
 	if unknownScript(err) {
 		s.load(ctx, rdb, keys[0])
-		reply, err = s.eval(ctx, rdb, "evalsha", s.sha, keys, argv)
+		reply, err = s.eval(ctx, rdb, &s.evalsha, keys, argv)
 	}
 	if unknownScript(err) {
-		reply, err = s.eval(ctx, rdb, "eval", s.text, keys, argv)
+		reply, err = s.eval(ctx, rdb, s.byText(), keys, argv)
 	}
 	return reply, err
 }
 
-func (s *script) eval(ctx context.Context, rdb redis.UniversalClient, command, text string, keys []string, argv []any) (any, error) {
-	cmd := s.command(ctx, command, text, keys, argv)
+func (s *script) eval(ctx context.Context, rdb redis.UniversalClient, by *[2]any, keys []string, argv []any) ([]int64, error) {
+	cmd := s.command(ctx, by, keys, argv)
 	if err := rdb.Process(ctx, cmd); err != nil {
 		return nil, err
 	}
 	return cmd.Result() // an asynchronous pipeliner is waited for here
 }
 
-func (s *script) command(ctx context.Context, command, text string, keys []string, argv []any) once {
-	args := make([]any, 0, 4+len(keys)+len(argv))
-	args = append(args, command, text, len(keys))
+// A command runs a script. The client sends it at most once: without that
+// go-redis repeats a script whose reply was lost, and charges up to four times.
+type command struct {
+	redis.IntSliceCmd
+	args [10]any // room for one request
+}
+
+func (*command) NoRetry() bool { return true }
+
+func (s *script) command(ctx context.Context, by *[2]any, keys []string, argv []any) *command {
+	cmd := new(command)
+	args := cmd.args[:0]
+	if n := 4 + len(keys) + len(argv); n > len(cmd.args) {
+		args = make([]any, 0, n)
+	}
+	args = append(args, by[0], by[1], len(keys))
 	for _, key := range keys {
 		args = append(args, key)
 	}
 	args = append(append(args, s.now), argv...)
-	cmd := redis.NewCmd(ctx, args...)
+	cmd.IntSliceCmd = *redis.NewIntSliceCmd(ctx, args...) // both in one allocation
 	cmd.SetFirstKeyPos(3)
-	return once{cmd}
+	return cmd
 }
 
 // unknownScript tells that a script did not run for want of its text. Proxies
 // word it in their own ways, so the word is looked for anywhere in what the
 // server said; but not in what a hook of the client adds, such as the key.
 func unknownScript(err error) bool {
+	if err == nil { // most often, and what As looks for takes an allocation
+		return false
+	}
 	var said redis.Error
 	return errors.As(err, &said) && strings.Contains(said.Error(), "NOSCRIPT")
 }
@@ -130,38 +155,35 @@ func node(ctx context.Context, rdb redis.UniversalClient, key string) redis.Scri
 	return rdb
 }
 
-// A once is a command that the client sends at most once. Without it go-redis
-// repeats a script whose reply was lost, and charges up to four times.
-type once struct{ *redis.Cmd }
-
-func (once) NoRetry() bool { return true }
-
 // argv is q as the scripts take it.
-func (q request) argv() []any { return []any{string(q.mode), q.rate, q.period, q.capacity, q.n} }
+func (q request) argv() []any { return []any{q.mode.arg(), q.n, q.rate, q.period, q.capacity} }
 
-// parse reads a script's answer to q and trusts nothing in it.
-func parse(reply any, q request) (answer, error) {
-	values, err := integers(reply, 4)
-	if err != nil {
-		return answer{}, err
+// arg is m as an argument, without an allocation.
+func (m mode) arg() any {
+	switch m {
+	case take:
+		return string(take)
+	case upTo:
+		return string(upTo)
+	case peek:
+		return string(peek)
 	}
-	return q.answer(values)
+	return string(m)
 }
 
-// integers takes a reply of so many integers.
-func integers(reply any, want int) ([]int64, error) {
-	values, _ := reply.([]any)
-	if len(values) != want {
-		return nil, unexpected(reply, fmt.Sprintf("it must be %d integers", want))
+// only reads the reply to q alone, and trusts nothing in it.
+func (q request) only(reply []int64) (answer, error) {
+	if err := checkLen(reply, 4); err != nil {
+		return answer{}, err
 	}
-	n := make([]int64, want)
-	for i, v := range values {
-		var err error
-		if n[i], err = integer(v); err != nil {
-			return nil, unexpected(reply, err.Error())
-		}
+	return q.answer(reply)
+}
+
+func checkLen(reply []int64, want int) error {
+	if len(reply) != want {
+		return unexpected(reply, fmt.Sprintf("it must be %d integers", want))
 	}
-	return n, nil
+	return nil
 }
 
 // answer reads the four integers that answer q.
@@ -180,23 +202,7 @@ func (q request) answer(n []int64) (answer, error) {
 	return a, nil
 }
 
-func unexpected(reply any, why string) error {
-	text := fmt.Sprint(reply)
-	return fmt.Errorf("unexpected reply %q: %s", text[:min(len(text), 100)], why)
-}
-
-// integer takes whole numbers also as the text or the double that some proxies
-// and servers make of them.
-func integer(v any) (int64, error) {
-	switch v := v.(type) {
-	case int64:
-		return v, nil
-	case string:
-		return strconv.ParseInt(v, 10, 64)
-	case float64:
-		if n := int64(v); float64(n) == v {
-			return n, nil
-		}
-	}
-	return 0, errors.New("it must be integers")
+func unexpected(reply []int64, why string) error {
+	text := fmt.Sprint(reply[:min(len(reply), 20)])
+	return fmt.Errorf("unexpected reply %.100s: %s", text, why)
 }

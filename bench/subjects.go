@@ -54,6 +54,8 @@ var subjects = []subject{
 	{name: "sliding-log", ours: true, grows: true, kinds: kinds(slidingLog), open: ours(ratelimit.NewSlidingWindowLog)},
 	{name: "sliding-counter", ours: true, grows: true, kinds: kinds(counter), open: ours(ratelimit.NewSlidingWindowCounter)},
 
+	{name: "token-bucket-apart", ours: true, kinds: kinds(tokenBucket), open: ours(ratelimit.NewTokenBucket, ratelimit.WithoutCoalescing())},
+
 	{name: "redis_rate", grows: true, kinds: kinds(tokenBucket, leakyBucket), open: redisRate},
 	{name: "throttled", kinds: kinds(tokenBucket, leakyBucket), open: throttledGCRA},
 	{name: "guide", kinds: kinds(tokenBucket), open: guide},
@@ -72,23 +74,24 @@ const plainName = "HMGET+HSET"
 
 // notes say what a name in the tables stands for.
 var notes = map[string]string{
-	"redis_rate":     "go-redis/redis_rate v10: GCRA, one script",
-	"throttled":      "throttled v2: GCRA, a read and a compare-and-swap",
-	"guide":          "a token bucket in the manner of Redis's guide: a script of HMGET and HSET",
-	"ulule":          "ulule/limiter v3: fixed window, one script, counts refused calls too",
-	"zset-log":       "the usual log in a sorted set: a script of ZREMRANGEBYSCORE, ZCARD and ZADD",
-	"httprate-redis": "go-chi/httprate with httprate-redis: sliding counter, two round trips under one mutex",
-	"rueidislimiter": "redis/rueidis: fixed window; not on go-redis but on a client that pipelines by itself",
-	"PING":           "what go-redis and the wire take",
-	"INCR":           "the least that counts",
-	plainName:        "one pipeline that reads and writes a hash of three fields",
+	"token-bucket-apart": "the token bucket with WithoutCoalescing: one script a call",
+	"redis_rate":         "go-redis/redis_rate v10: GCRA, one script",
+	"throttled":          "throttled v2: GCRA, a read and a compare-and-swap",
+	"guide":              "a token bucket in the manner of Redis's guide: a script of HMGET and HSET",
+	"ulule":              "ulule/limiter v3: fixed window, one script, counts refused calls too",
+	"zset-log":           "the usual log in a sorted set: a script of ZREMRANGEBYSCORE, ZCARD and ZADD",
+	"httprate-redis":     "go-chi/httprate with httprate-redis: sliding counter, two round trips under one mutex",
+	"rueidislimiter":     "redis/rueidis: fixed window; not on go-redis but on a client that pipelines by itself",
+	"PING":               "what go-redis and the wire take",
+	"INCR":               "the least that counts",
+	plainName:            "one pipeline that reads and writes a hash of three fields",
 }
 
 type constructor func(redis.UniversalClient, ratelimit.Limits, ...ratelimit.Option) (*ratelimit.Redis, error)
 
 // ours opens a limiter of this library. One with options has a prefix of its
 // own, of the same length, so that it shares no state with the one without.
-func ours(construct constructor, options ...ratelimit.Option) opener { //nolint:unparam // a variant has some
+func ours(construct constructor, options ...ratelimit.Option) opener {
 	return func(_ context.Context, s *site, limit int) (take, error) {
 		prefix := "ratelimit"
 		if len(options) > 0 {

@@ -2,7 +2,7 @@
 -- so time is counted in the milliseconds of the server's expiry, and no clock
 -- is read.
 local function look(i, rate, period)
-  local count = redis.call('GET', KEYS[i])
+  local count = get(i)
   local left, mended = 0, false
   if count then
     local window = ceil(period / 1000)
@@ -26,24 +26,22 @@ local function wait(i, n, rate, period, capacity, count, left)
 end
 
 local function put(i, n, rate, period, capacity, count, left, mended)
-  if not writes then
-    return left * 1000, rate - count
-  end
+  count = count + n
   if n > 0 and left == 0 then
     left = ceil(period / 1000)
     redis.call('SET', KEYS[i], n, 'PX', left)
-    return left * 1000, rate - n
-  end
-  if n > 0 then
-    redis.call('INCRBY', KEYS[i], n)
-  elseif n < 0 and -n < count then
-    redis.call('DECRBY', KEYS[i], -n)
-  elseif n < 0 then
+  elseif n < 0 and count <= 0 then
     redis.call('DEL', KEYS[i])
-    return 0, rate
+    count, left = 0, 0
+  elseif writes then
+    if n > 0 then
+      redis.call('INCRBY', KEYS[i], n)
+    elseif n < 0 then
+      redis.call('DECRBY', KEYS[i], -n)
+    end
+    if mended then
+      redis.pcall('PEXPIRE', KEYS[i], left) -- see mend
+    end
   end
-  if mended then
-    redis.pcall('PEXPIRE', KEYS[i], left) -- see mend
-  end
-  return left * 1000, rate - count - n
+  return left * 1000, rate - count
 end

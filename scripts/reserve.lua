@@ -5,17 +5,18 @@
 --         it has until it is next full and its key gone, for the fixed window the
 --         ms in which it ends, for the others the µs at which they were taken
 -- ARGV[2]  'reserve' or 'settle'
--- ARGV[3] to ARGV[6]
---          rate, period in µs, capacity, n: units to take, or that were used
+-- ARGV[3]  n: units to take, or that were used
+-- ARGV[4] to ARGV[6]
+--          rate, period in µs, capacity
 -- ARGV[7]  the algorithm
 -- ARGV[8]  reserve: a name for the bucket if it has none, a whole number
 -- ARGV[9]  reserve: ms until the reservation is forgotten
 --
 -- A settlement is answered as a peek for 1 after it; granted is -1 if there was
 -- nothing to settle.
-local rate, period, capacity, n = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local n, rate, period, capacity = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local algorithm = ARGV[7]
-local bucket = algorithm == 'token_bucket' or algorithm == 'leaky_bucket'
+local is_bucket = algorithm == 'token_bucket' or algorithm == 'leaky_bucket'
 local free, w, x, y, z = look(1, rate, period, capacity)
 local granted, retry, reset = n, 0, 0
 
@@ -23,18 +24,18 @@ if mode == 'reserve' then
   if n > capacity then
     granted, retry = 0, -1
   elseif n > free then
-    granted, retry = 0, wait(1, n, rate, period, capacity, w, x, y, z)
+    granted = 0
+    retry = wait(1, n, rate, period, capacity, w, x, y, z)
+  end
+  if is_bucket and granted > 0 then
+    z = z or ARGV[8]
   end
   reset, free = put(1, granted, rate, period, capacity, w, x, y, z)
   if granted > 0 then
-    local mark = now
-    if bucket then
-      mark = redis.call('HGET', KEYS[1], 'name')
-      if not mark or mark == '' then
-        mark = ARGV[8]
-        redis.call('HSET', KEYS[1], 'name', mark)
-        expire(1, reset) -- before Redis 7.2 put's may have deleted it already
-      end
+    write_stamp()
+    local mark = stamp
+    if is_bucket then
+      mark = z
     elseif algorithm == 'fixed_window' then
       mark = floor((now + reset) / 1000)
     end
@@ -50,7 +51,7 @@ else
     more = math.max(math.min(more, free + capacity), 0)
   elseif more < 0 then
     -- The fixed window's end is read from its TTL, so it may be a ms or two off.
-    if bucket and reservation[2] ~= redis.call('HGET', KEYS[1], 'name')
+    if is_bucket and reservation[2] ~= z
         or algorithm == 'fixed_window' and math.abs(mark - floor((now + x * 1000) / 1000)) > math.min(2, ceil(period / 1000) - 1) then
       more = 0
     elseif algorithm == 'sliding_window_counter' and mark < w then
@@ -79,4 +80,5 @@ else
   end
   granted = known and (free < 1 and 0 or 1) or -1
 end
-return { granted, free > 0 and floor(free) or 0, floor(retry), floor(reset) }
+local reply = whole({ granted, free > 0 and free or 0, retry, reset })
+return reply

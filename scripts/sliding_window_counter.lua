@@ -1,34 +1,38 @@
--- KEYS[i] is a hash
+-- KEYS[i] is a state of three numbers
 --   start   µs, when the window began
 --   count   units taken in it
 --   before  units taken in the window before it
 -- How long into a window until at most `most` of the units before it count.
 local function fade(units, most, period)
-  if units <= most then
-    return 0
+  local time = 0
+  if units > most then
+    local quotient, rest = muldiv(most + 1, period, units)
+    time = period - quotient
+    if rest == 0 then
+      time = time + 1
+    end
   end
-  local whole, rest = muldiv(most + 1, period, units)
-  if rest == 0 then
-    whole = whole - 1
-  end
-  return period - whole
+  return time
 end
 
 local function look(i, rate, period)
-  local state = redis.call('HMGET', KEYS[i], 'start', 'count', 'before')
-  local start, count, before = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
+  local state = get(i)
+  local start, count, before
+  if state then
+    start, count, before = read(state)
+  end
   local set_back = false
-  if not (start and count and before) then
+  if not (start and count and before and start % 1 == 0 and start >= 0 and count % 1 == 0 and count >= 0
+      and before % 1 == 0 and before >= 0 and start < 9007199254740992 and count + before < 9007199254740992) then
     start, count, before = now, 0, 0
   end
   if start > now then
     start, set_back = now, true
   end
-  local windows = floor((now - start) / period)
-  if windows == 1 then
-    before, count, start = count, 0, start + period
-  elseif windows > 1 then
+  if now - start >= 2 * period then
     start, count, before = now, 0, 0
+  elseif now - start >= period then
+    before, count, start = count, 0, start + period
   end
   local weight = muldiv(before, period - (now - start), period)
   if count == 0 and weight == 0 then
@@ -38,10 +42,14 @@ local function look(i, rate, period)
 end
 
 local function wait(i, n, rate, period, capacity, start, count, before)
+  local time
   if count + n <= rate then
-    return fade(before, rate - count - n, period) - (now - start)
+    time = fade(before, rate - count - n, period)
+  else
+    time = fade(count, rate - n, period)
+    time = time + period
   end
-  return period - (now - start) + fade(count, rate - n, period)
+  return time - (now - start)
 end
 
 local function put(i, n, rate, period, capacity, start, count, before, set_back)
@@ -54,24 +62,28 @@ local function put(i, n, rate, period, capacity, start, count, before, set_back)
   end
   local elapsed, reset = now - start, 0
   if count > 0 then
-    reset = period - elapsed + fade(count, 0, period)
+    reset = fade(count, 0, period)
+    reset = reset + period - elapsed
   elseif before > 0 then
-    reset = fade(before, 0, period) - elapsed
+    reset = fade(before, 0, period)
+    reset = reset - elapsed
     if reset < 0 then
       reset = 0
     end
   end
-  if writes then
-    if reset == 0 then
-      if n < 0 then
-        redis.call('DEL', KEYS[i])
-      end
-    elseif n ~= 0 or set_back then
-      redis.call('HSET', KEYS[i], 'start', start, 'count', count, 'before', before)
-      expire(i, reset)
-    else
-      mend(i, reset)
+  if not writes then
+    -- A peek.
+  elseif reset == 0 then
+    if n < 0 then
+      redis.call('DEL', KEYS[i])
     end
+  elseif n ~= 0 or set_back then
+    local state = write(start, count, before)
+    local ttl = lifetime(reset)
+    redis.call('SET', KEYS[i], state, 'PX', ttl)
+  else
+    mend(i, reset)
   end
-  return reset, rate - muldiv(before, period - elapsed, period) - count
+  local weight = muldiv(before, period - elapsed, period)
+  return reset, rate - weight - count
 end

@@ -1,14 +1,13 @@
 -- KEYS[i] is a list: the µs at which each unit was taken, oldest first.
-local unpack = table.unpack or unpack
 
 -- How many of the first len times are at or before edge: by doubling, then by
 -- halving, as most often few are.
 local function count_until(i, len, edge)
-  if len == 0 or tonumber(redis.call('LINDEX', KEYS[i], 0)) > edge then
-    return 0
-  end
   local low, high = 0, 1
-  while high < len and tonumber(redis.call('LINDEX', KEYS[i], high)) <= edge do
+  if len == 0 or tonumber(redis.call('LINDEX', KEYS[i], 0)) > edge then
+    high = 0
+  end
+  while high > 0 and high < len and tonumber(redis.call('LINDEX', KEYS[i], high)) <= edge do
     low, high = high, high * 2
   end
   if high > len then
@@ -26,17 +25,18 @@ local function count_until(i, len, edge)
 end
 
 local function append(i, n)
+  write_stamp()
   if n == 1 then
-    redis.call('RPUSH', KEYS[i], now)
-    return
-  end
-  local times = {}
-  for j = 1, n < 1000 and n or 1000 do
-    times[j] = now
-  end
-  while n > 0 do
-    redis.call('RPUSH', KEYS[i], unpack(times, 1, n < 1000 and n or 1000))
-    n = n - 1000
+    redis.call('RPUSH', KEYS[i], stamp)
+  else
+    local unpack, times = table.unpack or unpack, {}
+    for j = 1, n < 1000 and n or 1000 do
+      times[j] = stamp
+    end
+    while n > 0 do
+      redis.call('RPUSH', KEYS[i], unpack(times, 1, n < 1000 and n or 1000))
+      n = n - 1000
+    end
   end
 end
 
@@ -67,13 +67,11 @@ local function put(i, n, rate, period, capacity, len, gone, last)
     reset = math.min(last, now) + period - now
   end
   if not writes then
-    return reset, rate - used
-  end
-  if -n >= used and n < 0 then
+    -- A peek.
+  elseif -n >= used and n < 0 then
     redis.call('DEL', KEYS[i])
-    return 0, rate
-  end
-  if n ~= 0 or last > now then
+    used, n, reset = 0, 0, 0
+  elseif n ~= 0 or last > now then
     -- The list is never empty on the way: a cluster that moves its slot would
     -- not let it be made again here.
     if gone > 0 and gone < len then
@@ -99,7 +97,8 @@ local function put(i, n, rate, period, capacity, len, gone, last)
       redis.call('LTRIM', KEYS[i], 0, n - 1)
       reset = tonumber(redis.call('LINDEX', KEYS[i], -1)) + period - now
     end
-    expire(i, reset)
+    local ttl = lifetime(reset)
+    redis.call('PEXPIRE', KEYS[i], ttl)
   elseif reset > 0 then
     mend(i, reset)
   end

@@ -1,62 +1,51 @@
--- KEYS[i] is a hash
---   tokens  whole tokens in the bucket at the time at, below 0 in debt
---   part    the fraction of a token beside them, in 1e-15
+-- KEYS[i] is a state of three numbers, and a name for reservations if it has one
 --   at      µs, when a call last took
+--   part    the fraction of a token beside them
+--   tokens  whole tokens in the bucket at the time at, below 0 in debt
 -- A token is period units of credit; rate units come in each µs.
 local function look(i, rate, period, burst)
-  local state = redis.call('HMGET', KEYS[i], 'tokens', 'part', 'at')
-  local tokens, part, at = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
+  local state = get(i)
+  local at, part, tokens, name
   local credit, changed = 0, false
-  if tokens and part and at then
-    credit = floor((part + 0.0) * period / 1e15 + 0.5)
+  if state then
+    at, part, tokens, name = bucket(state)
+  end
+  if tokens then
+    credit = part * period + 0.5
+    credit = credit - credit % 1
     changed = at > now
     if not changed then
-      local whole, rest = muldiv(now - at, rate, period)
-      tokens, credit = tokens + whole, credit + rest
+      local come, rest = muldiv(now - at, rate, period)
+      tokens, credit = tokens + come, credit + rest
     end
     if credit >= period then
       tokens, credit = tokens + 1, credit - period
     end
-  else
-    tokens = burst
   end
-  if tokens >= burst then
-    tokens, credit, changed = burst, 0, part and 'full'
+  if not tokens or tokens >= burst then
+    tokens, credit, changed, name = burst, 0, false, nil
   elseif tokens < -burst then
     -- The burst was cut: no debt is more than a burst.
     tokens, credit, changed = -burst, 0, true
   end
-  return tokens, tokens, credit, changed
+  return tokens, tokens, credit, changed, name
 end
 
 local function wait(i, n, rate, period, burst, tokens, credit)
-  return span(n - tokens, credit, rate, period)
+  local time = span(n - tokens, credit, rate, period)
+  return time
 end
 
-local function put(i, n, rate, period, burst, tokens, credit, changed)
+local function put(i, n, rate, period, burst, tokens, credit, changed, name)
+  local reset = 0
   tokens = tokens - n
   if tokens >= burst then
-    tokens, credit = burst, 0
-  end
-  local reset = 0
-  if tokens < burst then
+    tokens = burst
+  else
     reset = span(burst - tokens, credit, rate, period)
   end
-  if not writes then
-    return reset, tokens
-  end
-  if reset == 0 then
-    if n < 0 then
-      redis.call('DEL', KEYS[i])
-    end
-  elseif n ~= 0 or changed then
-    if changed == 'full' then
-      redis.call('HSET', KEYS[i], 'name', '')
-    end
-    redis.call('HSET', KEYS[i], 'tokens', tokens, 'part', floor(credit / period * 1e15 + 0.5), 'at', now)
-    expire(i, reset)
-  else
-    mend(i, reset)
+  if writes then
+    keep(i, n ~= 0 or changed, reset, tokens, credit / period, name)
   end
   return reset, tokens
 end

@@ -1,14 +1,14 @@
--- usage: lua trace.lua ALGORITHM SEED STEPS    in the root of the repository
+-- usage: lua trace.lua DIRECTORY ALGORITHM SEED STEPS    with the scripts that TestScriptsAreWhole writes
 --
 -- Runs an algorithm's scripts, or those of 'all' at once, on random requests,
 -- with a small stand-in for Redis, and prints all that they answer and write. Dragonfly has Lua 5.4, where
 -- Redis has 5.1: the traces of both must be the same, and no number that leaves
 -- a script may be a double there, as it would be written with a point.
 local spread = table.unpack or unpack
-local algorithm, seed, steps = arg[1], tonumber(arg[2]), tonumber(arg[3])
+local directory, algorithm, seed, steps = arg[1], arg[2], tonumber(arg[3]), tonumber(arg[4])
 
 local function read(name)
-  local file = assert(io.open('scripts/' .. name .. '.lua'))
+  local file = assert(io.open(directory .. '/' .. name .. '.lua'))
   local text = file:read('*a')
   file:close()
   return text
@@ -60,6 +60,13 @@ local commands = {
   end,
   GET = function(key)
     return key.value and key.value[1] or false
+  end,
+  MGET = function(...)
+    local values = {}
+    for i, key in ipairs({ ... }) do
+      values[i] = key.value and key.value[1] or false
+    end
+    return values
   end,
   SET = function(key, count, _, ttl)
     key.value, key.deadline = { count }, math.floor(now / 1000) + tonumber(ttl)
@@ -129,6 +136,11 @@ redis = {
       args[i] = text(args[i])
     end
     print(command, name or '', table.concat(args, ' ', 1, math.min(#args, 8)))
+    if command == 'MGET' then
+      for i = 1, #args do
+        args[i] = at(args[i])
+      end
+    end
     return assert(commands[command], command)(command == 'TIME' or at(name), spread(args))
   end,
 }
@@ -137,16 +149,16 @@ redis.pcall = redis.call
 
 local algorithms = { 'token_bucket', 'leaky_bucket', 'fixed_window', 'sliding_window_log', 'sliding_window_counter' }
 local compile = loadstring or load
-local decide, reserve, all
+local decide, several, reserve, all
 if algorithm == 'all' then
-  local script = read('head') .. 'local looks, waits, puts = {}, {}, {}\n'
-  for i, name in ipairs(algorithms) do
-    script = script .. 'do\n' .. read(name) .. 'looks[' .. i .. '], waits[' .. i .. '], puts[' .. i .. '] = look, wait, put\nend\n'
+  all = { [2] = 'two', [4] = 'few', [5] = 'all' }
+  for i, name in pairs(all) do
+    all[i] = assert(compile(read(name)))
   end
-  all = assert(compile(script .. read('all')))
 else
-  decide = assert(compile(read('head') .. read(algorithm) .. read('tail')))
-  reserve = assert(compile(read('head') .. read(algorithm) .. read('reserve')))
+  decide = assert(compile(read(algorithm)))
+  several = assert(compile(read(algorithm .. '_batch')))
+  reserve = assert(compile(read(algorithm .. '_reserve')))
 end
 
 local units = { 1, 2, 3, 7, 100, 1000, 999983, 1000000, 1000000000, 999999999989, 1000000000000 }
@@ -206,25 +218,34 @@ for step = 1, steps do
   local clock = l.algorithm == 'fixed_window' and '-1' or '0'
   if algorithm == 'all' then
     local keys, argv = {}, {}
-    for i = 1, random(#limits) + 1 do
-      local one = limits[i]
-      keys[i] = one.key
+    -- The limits by which TestScriptsAreWhole makes each.
+    local picked = of({ { 3, 5 }, { 4, 1, 2, 1 }, { 1, 2, 3, 4, 5 } })
+    for i = 1, #picked do
+      local one = limits[picked[i]]
+      keys[i] = one.key .. (i == 4 and #picked == 4 and 'b' or '')
       for _, number in ipairs({ one.number, one.rate, one.period, one.capacity, some(one.capacity) }) do
         argv[#argv + 1] = number
       end
     end
-    run(all, keys, '0', random(5) == 0 and 'peek' or 'take', spread(argv))
+    run(all[#keys], keys, '0', random(5) == 0 and 'peek' or 'take', spread(argv))
   elseif random(3) > 0 then
     local mode, n = of({ 'take', 'take', 'upto', 'charge', 'peek' }), some(l.capacity)
     if mode == 'charge' and random(2) == 0 then
       n = -n
     end
-    run(decide, { l.key }, clock, mode, l.rate, l.period, l.capacity, n)
+    if random(3) > 0 then
+      run(decide, { l.key }, clock, mode, n, l.rate, l.period, l.capacity)
+    elseif random(2) == 0 then
+      run(several, { l.key, 'other', l.key }, clock, mode, '0', n, l.rate, l.period, l.capacity)
+    else
+      local fetch = mode ~= 'charge' and l.algorithm ~= 'sliding_window_log' and '1' or '0'
+      run(several, { l.key, 'other' }, clock, mode, fetch, n, l.rate, l.period, l.capacity, 1, l.rate, l.period, l.capacity)
+    end
   elseif random(2) == 0 then
     open[#open + 1] = 'reservation' .. step
-    run(reserve, { l.key, open[#open] }, '0', 'reserve', l.rate, l.period, l.capacity, some(l.capacity), l.algorithm, step, 86400000)
+    run(reserve, { l.key, open[#open] }, '0', 'reserve', some(l.capacity), l.rate, l.period, l.capacity, l.algorithm, step, 86400000)
   elseif #open > 0 then
     local n = of({ 0, 1, some(l.capacity) })
-    run(reserve, { l.key, open[random(#open) + 1] }, '0', 'settle', l.rate, l.period, l.capacity, n, l.algorithm, 0, 0)
+    run(reserve, { l.key, open[random(#open) + 1] }, '0', 'settle', n, l.rate, l.period, l.capacity, l.algorithm, 0, 0)
   end
 end

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -94,22 +96,29 @@ func contentsOf(ctx context.Context, pipe redis.Pipeliner, name string, a rateli
 			return newest.Err()
 		}
 	default:
-		fields := hashFields[a]
-		values := pipe.HMGet(ctx, name, fields...)
+		state := pipe.Get(ctx, name)
 		return func(v *keyView) error {
-			v.Type = "hash"
-			for i, value := range values.Val() {
-				if s, ok := value.(string); ok {
-					v.Fields = append(v.Fields, [2]string{fields[i], s})
-				}
+			v.Type = "string"
+			for i, number := range numbers(state.Val()) {
+				v.Fields = append(v.Fields, [2]string{stateFields[a][i], strconv.FormatFloat(number, 'f', -1, 64)})
 			}
-			return values.Err()
+			return state.Err()
 		}
 	}
 }
 
-var hashFields = map[ratelimit.Algorithm][]string{
-	ratelimit.TokenBucket:          {"tokens", "part", "at"},
-	ratelimit.LeakyBucket:          {"level", "part", "at"},
+// numbers are those of a state: doubles of 8 bytes, or text from a server whose
+// scripts can't write them.
+func numbers(state string) (three [3]float64) {
+	if n, _ := fmt.Sscan(state, &three[0], &three[1], &three[2]); n < len(three) {
+		_, _ = binary.Decode([]byte(state), binary.LittleEndian, &three)
+	}
+	return three
+}
+
+// stateFields are the names of a state's numbers.
+var stateFields = map[ratelimit.Algorithm][3]string{
+	ratelimit.TokenBucket:          {"at", "part", "tokens"},
+	ratelimit.LeakyBucket:          {"at", "part", "level"},
 	ratelimit.SlidingWindowCounter: {"start", "count", "before"},
 }
