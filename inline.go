@@ -32,6 +32,7 @@ var (
 	luaDefinition = regexp.MustCompile(`^local function (\w+)\((.*)\)$`)
 	luaCall       = regexp.MustCompile(`^\s*(?:(?<local>local )?(?<names>[\w, ]+?) = )?(?<function>\w+)\((?<arguments>.*)\)$`)
 	luaName       = regexp.MustCompile(`^[A-Za-z]\w*$`)
+	luaSet        = regexp.MustCompile(`(?m)^\s*(?:local |for )?([\w, ]+?)(?: = |$)`)
 	luaAlias      = regexp.MustCompile(`^local (?<alias>\w+) = (?<function>\w+)$`)
 )
 
@@ -163,7 +164,7 @@ func (f *luaFunction) bind(arguments string) (text string, own, values []string)
 		case !luaName.MatchString(arg) || luaSets(text, name) || arg != name && (luaUses(text, arg) || luaUses(f.parameters, arg)):
 			own, values = append(own, name), append(values, arg)
 		case arg != name:
-			text = luaWord(name).ReplaceAllString(text, arg)
+			text = luaRenamed(text, name, arg)
 		}
 	}
 	return text, own, values
@@ -176,11 +177,40 @@ func splitNames(text string) []string {
 	return strings.Split(text, ", ")
 }
 
-func luaWord(name string) *regexp.Regexp { return regexp.MustCompile(`\b` + name + `\b`) }
+func luaUses(text, name string) bool { return luaWord(text, name) >= 0 }
 
-func luaUses(text, name string) bool { return luaWord(name).MatchString(text) }
+// luaWord is where a name is first in a text, -1 if it is nowhere.
+func luaWord(text, name string) int {
+	for from := 0; ; {
+		at := strings.Index(text[from:], name)
+		if at < 0 {
+			return -1
+		}
+		at += from
+		from = at + len(name)
+		if (at == 0 || !luaLetter(text[at-1])) && (from == len(text) || !luaLetter(text[from])) {
+			return at
+		}
+	}
+}
+
+func luaLetter(b byte) bool {
+	return b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
+}
+
+// luaRenamed is a text with another name in place of one.
+func luaRenamed(text, name, by string) string {
+	var renamed strings.Builder
+	for at := luaWord(text, name); at >= 0; at = luaWord(text, name) {
+		renamed.WriteString(text[:at] + by)
+		text = text[at+len(name):]
+	}
+	return renamed.String() + text
+}
 
 // luaSets tells whether a text has a variable of that name, or gives one a value.
 func luaSets(text, name string) bool {
-	return regexp.MustCompile(`(?m)^\s*(local |for )?(\w+, )*` + name + `(,[\w, ]*)?( = |$)`).MatchString(text)
+	return luaUses(text, name) && slices.ContainsFunc(luaSet.FindAllStringSubmatch(text, -1), func(set []string) bool {
+		return slices.Contains(splitNames(set[1]), name)
+	})
 }

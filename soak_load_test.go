@@ -49,7 +49,8 @@ func (s soak) run(faults func()) (result soakResult, err error) {
 
 	w.load.tally = &result.Calm
 	stop := w.load.start()
-	for time.Since(w.load.began) < s.Lasts {
+	// On a machine that stands still now and then, it takes longer to see enough.
+	for time.Since(w.load.began) < s.Lasts || len(steady(result.Samples, s.Period)) < 2*s.some() {
 		time.Sleep(s.Every)
 		sample, err := w.sample()
 		if err != nil {

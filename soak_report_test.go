@@ -89,34 +89,31 @@ func (s *soakTally) quantile(q float64) time.Duration {
 
 func (s *soakTally) calls() int { return s.Allowed + s.Denied + s.Errors }
 
-// first is the mean of the samples of the first minute, or sixth, from when
-// keys go as fast as they come; last that of the last minute, or sixth.
-func (r *soakReport) first() soakSample {
-	return r.mean(func(at time.Duration) bool { return at > 3*r.Period && at <= r.window() })
-}
+// first is of the first samples, from when keys go as fast as they come; last
+// of as many at the end.
+func (r *soakReport) first() soakSample { return mean(steady(r.Samples, r.Period)[:r.some()]) }
 
-func (r *soakReport) last() soakSample {
-	end := r.Samples[len(r.Samples)-1].At
-	return r.mean(func(at time.Duration) bool { return at > end-r.window() })
-}
+func (r *soakReport) last() soakSample { return mean(r.Samples[len(r.Samples)-r.some():]) }
 
-func (r *soakReport) window() time.Duration {
-	return max(min(time.Minute, r.Lasts/6), 5*r.Period)
+// some is the samples of a minute or a sixth, a few at least.
+func (s soak) some() int { return max(int(min(time.Minute, s.Lasts/6)/s.Every), 6) }
+
+// steady are the samples from when keys go as fast as they come.
+func steady(samples []soakSample, period time.Duration) []soakSample {
+	i := slices.IndexFunc(samples, func(s soakSample) bool { return s.At > 3*period })
+	if i < 0 {
+		return nil
+	}
+	return samples[i:]
 }
 
 // mean has the means of what varies by chance, and the most of what is counted.
-func (r *soakReport) mean(within func(time.Duration) bool) (m soakSample) {
-	n := 0
-	for _, s := range r.Samples {
-		if !within(s.At) {
-			continue
-		}
-		n++
-		m.At = s.At
+func mean(samples []soakSample) (m soakSample) {
+	for _, s := range samples {
 		m.Goroutines, m.Pool, m.Clients = max(m.Goroutines, s.Goroutines), max(m.Pool, s.Pool), max(m.Clients, s.Clients)
 		m.Heap, m.Memory, m.Keys = m.Heap+s.Heap, m.Memory+s.Memory, m.Keys+s.Keys
 	}
-	n = max(n, 1)
+	n := len(samples)
 	m.Heap, m.Memory, m.Keys = m.Heap/n, m.Memory/n, m.Keys/n
 	return m
 }
@@ -152,7 +149,8 @@ func (r *soakReport) markdown() string {
 	row("latency p99", func(s *soakTally) string { return ms(s.quantile(0.99)) })
 	row("latency max (deadline "+soakPatience.String()+")", func(s *soakTally) string { return ms(s.Max) })
 	line("")
-	line("| | before | %v to %v | last %v | keys gone | after the faults |", 3*r.Period, r.window(), r.window())
+	n := r.some()
+	line("| | before | %d samples from %v on | the last %d of %d | keys gone | after the faults |", n, 3*r.Period, n, len(r.Samples))
 	line("|---|---|---|---|---|---|")
 	samples := []soakSample{r.Start, r.first(), r.last(), r.AfterCalm, r.AfterFaults}
 	figures := func(name string, f func(soakSample) string) {
